@@ -135,7 +135,7 @@ func (a *Reply) next() error {
 	return nil
 }
 
-// LocalAddr is this side's address.
+// LocalAddr returns this side's address.
 func (a *Reply) LocalAddr() net.Addr { return a.plain.LocalAddr() }
 
 // Close ends the call.

@@ -53,7 +53,7 @@ func beginFrame(dst []byte, kind Kind, group uint64) []byte {
 	return le.AppendUint64(dst, group)
 }
 
-// sealFrame fills in the header of the frame that is all of b from at on.
+// sealFrame fills in the header of the frame b[at:].
 func sealFrame(b []byte, at int) []byte {
 	le.PutUint32(b[at:], uint32(len(b)-at))
 	le.PutUint32(b[at+4:], crc32.Checksum(b[at+8:], castagnoli))
@@ -66,7 +66,7 @@ func AppendFrame(dst []byte, kind Kind, group uint64, body []byte) []byte {
 	return sealFrame(append(beginFrame(dst, kind, group), body...), at)
 }
 
-// ParseFrame reads the frame that is all of b.
+// ParseFrame parses b as one frame. It returns ErrFrame if b is anything else.
 func ParseFrame(b []byte) (Frame, error) {
 	switch {
 	case len(b) < frameHeader || len(b) > MaxFrame || le.Uint32(b) != uint32(len(b)):

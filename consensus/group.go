@@ -45,7 +45,7 @@ const (
 	maxApplying = 64 << 20 // bytes of entries that the machine has been given and has not applied
 )
 
-// Why something is refused.
+// Errors of refused calls.
 var (
 	ErrNotLeader = errors.New("consensus: another member leads, or none")
 	ErrFull      = errors.New("consensus: too much is proposed and not committed")
@@ -74,8 +74,8 @@ type Options struct {
 	Logger *slog.Logger // slog.Default() if nil
 }
 
-// Group is this member's part of a group. All its methods may be called by several goroutines, and
-// from a Machine's, but for Close.
+// Group is this member's part of a group. Several goroutines may call its methods. A Machine's
+// methods may call them, too, except for Close.
 type Group struct {
 	o     Options
 	lease atomic.Int64 // the end of the lease, in ms since the machine started
@@ -130,8 +130,8 @@ type peer struct {
 	snapshot int         // ticks until a snapshot that it was sent counts as lost; 0: none was
 }
 
-// Start makes this member take part in the group. It does not vote during its first 8 ticks,
-// because before its last end it may have promised a leader not to vote for another that long.
+// Start makes this member take part in the group. It does not vote during its first 8 ticks: before
+// its last end it may have promised a leader not to vote that long.
 func Start(o Options) (*Group, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System

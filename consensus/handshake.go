@@ -65,7 +65,7 @@ const (
 // labels, so neither can send back the proof of the other. Without a secret both sides send the
 // same messages, which then prove nothing.
 
-// Call is the caller's side of a handshake: it introduces me to the called member, to send on a
+// Call does the caller's side of a handshake: it introduces me to the called member, to send on a
 // channel, and checks that member's proof. It reads nonces from random.
 func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, secret []byte,
 	random io.Reader) error {
@@ -104,7 +104,7 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 	return nil
 }
 
-// Answer is the other side of Call. It returns the number of the caller, and the channel of the
+// Answer does the other side of Call. It returns the number of the caller, and the channel of the
 // connection.
 func Answer(r *bufio.Reader, w io.Writer, me Member, secret []byte,
 	random io.Reader) (from uint64, channel Channel, err error) {

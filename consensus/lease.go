@@ -12,9 +12,9 @@ import (
 // records when it asked, as a stamp: the time since the machine started. When a majority has
 // answered, no other member can lead until 250 ms after the stamp. A member that has answered does
 // not vote for another one during the next 8 ticks, of which the first may be short. So 280 ms of
-// one machine's clock are compared with 250 ms of another one's, and the rates of the clocks may
-// differ by a tenth. The lease of a process that is stopped for a while does not end too late. The
-// process counts fewer ticks, and its lease is measured by a clock that does not stop.
+// one machine's clock are compared with 250 ms of another one's: the rates of the clocks may differ
+// by a tenth. The lease of a process that is stopped for a while does not end too late. The process
+// counts fewer ticks, and its lease is measured by a clock that does not stop.
 //
 // Two things would break that promise, and are prevented here. First, a member that has just
 // started may not know what it promised before, so it does not vote during its first 8 ticks.

@@ -52,7 +52,7 @@ func newLink(t *Transport, to uint64, addr string, channel Channel) *link {
 	return l
 }
 
-// put encodes a message, which flush sends.
+// put encodes a message, which flush sends. It returns false if the message is lost.
 func (l *link) put(m *Message) bool {
 	size := 256 + len(m.Raft.Context)
 	for _, e := range m.Raft.Entries {

@@ -25,7 +25,7 @@ type Log interface {
 	// Base returns the entry before the log's first one, with the members after it. A new log has
 	// the base on which the first members agree, or none (index 0) if its member joins a group.
 	Base() Base
-	// Last is the index of the last entry, that of the base if there is none.
+	// Last returns the index of the last entry, that of the base if there is none.
 	Last() uint64
 	// Term returns the term of an entry or of the base. It returns raft.ErrCompacted before the
 	// base, raft.ErrUnavailable after Last.
@@ -55,7 +55,7 @@ type Base struct {
 type Write struct {
 	// Base, unless nil, replaces all entries: the member has a snapshot of all up to there.
 	Base *Base
-	// Hard, unless nil, counts from before the entries.
+	// Hard, unless nil, takes effect before the entries.
 	Hard *pb.HardState
 	// Entries have consecutive indexes. They replace all entries that the log has from the first of
 	// these indexes on.

@@ -72,7 +72,7 @@ type received struct {
 	number [numbers]uint64
 }
 
-// receivedEntry likewise.
+// receivedEntry is an entry with all that its fields point to.
 type receivedEntry struct {
 	e           pb.Entry
 	typ         pb.EntryType

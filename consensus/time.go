@@ -17,7 +17,7 @@ type Time interface {
 	// Tick is called once a tick, before anything is sent, without the mutex: a leader reads the
 	// clocks.
 	Tick()
-	// Now is the group's time, at the leader as of the last look; 0: this member does not know it.
+	// Now returns the group's time, at the leader as of the last look; 0: it is not known here.
 	Now() int64
 	// Lead takes the time that the leader of this term has sent.
 	Lead(at int64)
@@ -36,7 +36,7 @@ func (ownTime) Lead(int64)         {}
 func (ownTime) Advise(int64)       {}
 func (ownTime) Wall(uint64, int64) {}
 
-// timeOf is the time that a message has. mu is locked.
+// timeOf returns the time that a message has. mu is locked.
 func (g *Group) timeOf(m *pb.Message) int64 {
 	switch m.GetType() {
 	case pb.MsgHeartbeat, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgVote, pb.MsgVoteResp:

@@ -95,7 +95,7 @@ type Transport struct {
 	mu struct {
 		sync.Mutex
 		conns map[net.Conn]struct{} // those that others have opened
-		// Of these whose other side has proved nothing yet, the oldest first.
+		// Those whose other side has proved nothing yet, the oldest first.
 		strangers []net.Conn
 		ins       map[inKey]net.Conn // and the newest of each member, once it has shaken hands
 		calls     map[uint64]int     // being answered, by the calling member
@@ -280,7 +280,7 @@ func (t *Transport) refuse(c net.Conn, err error) {
 		"error", err, "refused", n)
 }
 
-// serve receives what comes over a connection that another member has opened.
+// serve receives messages or a call over a connection that another member has opened.
 func (t *Transport) serve(c net.Conn) {
 	secured, in, from, channel, err := t.greet(c)
 	t.greeted(c)
@@ -312,7 +312,7 @@ func (t *Transport) serve(c net.Conn) {
 	}
 }
 
-// receive receives what another member sends, until the connection ends.
+// receive receives another member's messages, or its call, until the connection ends.
 func (t *Transport) receive(c, secured net.Conn, in *bufio.Reader, from uint64,
 	channel Channel) error {
 	if channel == Calls {

@@ -94,7 +94,7 @@ func ask(ctx context.Context, o *consensus.TransportOptions, addr string, to uin
 	return local, err
 }
 
-// askOptions are those of a call by this server.
+// askOptions returns the options of a call by this server.
 func (m *Member) askOptions() *consensus.TransportOptions {
 	o := &consensus.TransportOptions{Secret: m.o.Secret, TLS: m.o.TLS}
 	if m.id != nil {
@@ -103,7 +103,7 @@ func (m *Member) askOptions() *consensus.TransportOptions {
 	return o
 }
 
-// askLeader asks who leads the group, which may be this member.
+// askLeader sends a request to the leader of the group, which may be this member.
 func (m *Member) askLeader(ctx context.Context, q *request) error {
 	st := m.status.Load()
 	if st.Role == commands.Leader {
@@ -385,7 +385,7 @@ func (m *Member) announceBy(o *commands.Member, q *request) bool {
 	return true
 }
 
-// Found and the methods after it are commands.Membership's.
+// Found, Meet, Replicate, Forget, Failover and Reset implement commands.Membership.
 func (m *Member) Found(done func(error)) {
 	go func() {
 		me, err := m.able()

@@ -17,13 +17,13 @@ import (
 // the last applied one. Its archive contains everything committed that is on its disk. LSNs are
 // those of the group, so a backup of one member can be restored with the archive of another.
 
-// historyOf names a group's log.
+// historyOf returns the name of the history of a group's log.
 func historyOf(cluster uint64) string {
 	sum := sha256.Sum256(le.AppendUint64([]byte("keyp history of a group "), cluster))
 	return hex.EncodeToString(sum[:12])
 }
 
-// History is storage.BackupLog's, as the methods after it are.
+// History, Begin, KeepFrom and Keep implement storage.BackupLog.
 func (j *journal) History() string { return historyOf(j.m.id.Cluster) }
 
 func (j *journal) Begin() uint64 { return j.log.Begin().Position }
@@ -51,7 +51,7 @@ type keptEntries struct {
 	next uint64 // 0: begin at a base
 }
 
-// Start and the methods after it are storage.KeptLog's.
+// Start and the methods after it implement storage.KeptLog.
 func (k *keptEntries) Start() uint64 { return k.start }
 func (k *keptEntries) Bytes() int64  { return k.j.m.kept() }
 

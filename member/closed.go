@@ -128,7 +128,7 @@ func (c *Closed) open(o wal.Options, from storage.LogPosition, all bool,
 	return c.journal(o)
 }
 
-// replay passes on the batches after the data file's position, and finds where they end.
+// replay passes the batches after the data file's position to replay, and finds where they end.
 func (c *Closed) replay(from storage.LogPosition, replay func(uint64, []byte) error) error {
 	s := stream{position: c.base.Position}
 	err := c.log.Entries(c.Taken, func(e *pb.Entry) error {
@@ -181,7 +181,7 @@ func (c *Closed) journal(o wal.Options) (storage.Journal, error) {
 	return &closedJournal{log, c}, nil
 }
 
-// End and the methods after it are storage.Journal's and BackupLog's.
+// End and the methods after it implement storage.Journal and BackupLog.
 func (j *closedJournal) End() uint64                           { return j.c.through }
 func (j *closedJournal) Durable() uint64                       { return j.c.through }
 func (j *closedJournal) Synced() uint64                        { return j.c.through }
@@ -193,10 +193,10 @@ func (j *closedJournal) Begin() uint64 { return j.c.base.Position }
 func (j *closedJournal) Keep(storage.LogPosition) storage.KeptLog { return closedEntries{j.c} }
 func (j *closedJournal) KeepFrom(uint64) storage.ArchiveKept      { return closedEntries{j.c} }
 
-// closedEntries are those of a log that is closed.
+// closedEntries are the entries of a closed log.
 type closedEntries struct{ c *Closed }
 
-// Start and the methods after it are storage.KeptLog's.
+// Start and the methods after it implement storage.KeptLog.
 func (k closedEntries) Start() uint64       { return k.c.base.Position }
 func (k closedEntries) Bytes() int64        { return 0 }
 func (k closedEntries) MoveTo(uint64) error { return nil }

@@ -120,7 +120,7 @@ func (s *stream) take1(term uint64, data []byte, batch func(uint64, []byte) erro
 	return batch(s.position, whole)
 }
 
-// memberEntry is the data of an entry that describes a member.
+// memberEntry returns the data of an entry that describes a member.
 func memberEntry(m *commands.Member) []byte {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -52,10 +52,10 @@ type identity struct {
 
 const identityVersion = 1
 
-// me is this member in consensus.
+// me returns this member for consensus.
 func (d *identity) me() consensus.Member { return consensus.Member{Cluster: d.Cluster, Node: d.ID} }
 
-// log is this member in its log.
+// log returns this member's identity in its log.
 func (d *identity) log() raftlog.Identity {
 	var b [8]byte
 	le.PutUint64(b[:], d.Cluster)
@@ -116,7 +116,7 @@ func merge(list []commands.Member, m commands.Member) []commands.Member {
 	return list
 }
 
-// walOptions are those of the log of a member whose store has options.
+// walOptions returns the options of the log of a member whose store has options o.
 func walOptions(o *storage.Options) wal.Options {
 	return wal.Options{
 		FS: o.FS, Dir: filepath.Join(o.Dir, logDir), Clock: o.Clock, Logger: o.Logger,

@@ -441,7 +441,7 @@ func (j *journal) Rotate([]byte) (segment uint64, err error) {
 
 func (j *journal) Release(first uint64) error { return j.log.Release(j.m.ended(first)) }
 
-// Size is that of the log that a start needs: what is kept for others calls for no checkpoint.
+// Size returns the size of the log that a start needs. The log kept for others needs no checkpoint.
 func (j *journal) Size() int64 {
 	j.m.mu.Lock()
 	saved := j.m.mu.saved

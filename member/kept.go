@@ -87,7 +87,7 @@ func (m *Member) needed(own uint64) uint64 {
 	return others
 }
 
-// forSnapshots returns own, or an earlier segment that the members need which are sent a snapshot.
+// forSnapshots returns own, or an earlier segment that members need while they are sent a snapshot.
 func (m *Member) forSnapshots(own uint64) uint64 {
 	lowest := uint64(0)
 	m.mu.Lock()
@@ -129,7 +129,7 @@ func (m *Member) forPeer(p *consensus.Peer, own uint64) uint64 {
 	return own
 }
 
-// follows ends what is kept for a member beyond KeptLog.
+// follows ends the keeping of more than KeptLog for a member.
 func (m *Member) follows(id uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -82,7 +82,8 @@ func (m *Member) setFollower(ctx context.Context, on bool) bool {
 // machine is the consensus.Machine.
 type machine struct{ m *Member }
 
-// Led and the methods after it are consensus.Machine's.
+// Led, Elected, Deposed, Committed, Replaced, Apply, Restore and Failed implement
+// consensus.Machine.
 func (x machine) Led(term, leader uint64) {
 	x.m.do(task{run: func() {
 		x.m.become(func() {

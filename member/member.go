@@ -113,12 +113,14 @@ type Member struct {
 		lagging map[uint64]*lagging
 		// Index after which the log is needed, for backups and the archive.
 		keeps map[*keptEntries]uint64
-		// The segment that a start from the newest checkpoint needs, also from one under way.
+		// The first segment that a start from the newest checkpoint needs, even from one
+		// under way.
 		own   uint64
 		saved uint64 // the same, as of the newest that has ended; 0: none has
-		// With which a start from that one begins, for backups and the archive.
+		// The first segment that the data file records for such a start: backups and the
+		// archive may need more than the start does.
 		begin uint64
-		// The first one that such a start or others need, as of that checkpoint.
+		// The first segment that such a start or other members need, as of that checkpoint.
 		others uint64
 	}
 }

@@ -48,7 +48,8 @@ func (m *Member) look() {
 	}
 }
 
-// Status and the methods after it are commands.Membership's.
+// Status, OnChange, Leased, Confirm, Synced, AwaitSynced and Progress implement
+// commands.Membership.
 func (m *Member) Status() *commands.GroupStatus { return m.status.Load() }
 
 func (m *Member) OnChange(fn func()) {

@@ -6,7 +6,7 @@ import (
 )
 
 // skewedFrom is how far a wall clock may be from the group's time, in ms, before a warning is
-// logged. skewedUntil is when it counts as right again.
+// logged. Below skewedUntil it counts as right again.
 const (
 	skewedFrom  = 1000
 	skewedUntil = 500
@@ -31,7 +31,7 @@ type reading struct {
 	at   time.Duration // when, by Mono
 }
 
-// Tick and the methods after it are consensus.Time's.
+// Tick, Now, Lead, Advise and Wall implement consensus.Time.
 func (c *clocks) Tick() {
 	if !c.m.store.Follower() {
 		c.m.store.Now()

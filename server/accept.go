@@ -16,7 +16,7 @@ const (
 	acceptTurn = 64
 	// acceptPause is how long nothing is accepted after descriptors ran out.
 	acceptPause = 100 * time.Millisecond
-	// refusedTurn bounds the connections of a listener that are refused then in a pass.
+	// refusedTurn bounds the connections of a listener that are refused in a pass meanwhile.
 	refusedTurn = 16
 )
 
@@ -28,15 +28,15 @@ const (
 )
 
 // reserve are descriptors that are open only to be closed. When the process has no more, closing
-// them leaves the store some to go on with, and lets waiting clients get an error instead of
+// them leaves the store some to go on with. It also lets waiting clients get an error instead of
 // hanging. No client is accepted until all of them are open again.
 type reserve struct{ fds []int }
 
 // reserved is how many descriptors are kept in reserve.
 const reserved = 8
 
-// take opens what is missing and shows that there is one more for a client. It gives
-// all up when that is not possible.
+// take opens the missing descriptors, and one more to prove that there is one for a client. If that
+// fails, it closes all of them and returns false.
 func (r *reserve) take() bool {
 	for len(r.fds) <= reserved {
 		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -73,7 +73,7 @@ func (l *loop) acceptAll() {
 	}
 }
 
-// accept takes one connection; it reports false when that is not possible at present.
+// accept takes a connection, if one waits. It returns false if an error prevents that at present.
 func (l *loop) accept(ln *listener) bool {
 	fd, peer, err := acceptSocket(ln.fd)
 	switch {
@@ -95,8 +95,8 @@ func (l *loop) accept(ln *listener) bool {
 	return true
 }
 
-// acceptAgain takes new connections again once there are descriptors for them. Until then it comes
-// again.
+// acceptAgain takes new connections again once there are descriptors for them. If there are none
+// yet, it tries again later.
 func (l *loop) acceptAgain() {
 	l.timers.stop(&l.refill)
 	if l.stopping {
@@ -190,12 +190,12 @@ func (l *loop) connect(ln *listener, fd int, peer unix.Sockaddr) {
 	l.enqueue(s)
 }
 
-// protects says whether protected mode keeps a TCP peer out.
+// protects reports whether protected mode refuses a TCP peer.
 func (l *loop) protects(from netip.AddrPort) bool {
 	return !from.Addr().Unmap().IsLoopback() && l.env.Open() && l.o.Config.Bool("protected-mode")
 }
 
-// sameText gives known when both texts are equal, so that they share their memory.
+// sameText returns known if both texts are equal, so that they share their memory.
 func (l *loop) sameText(text, known string) string {
 	if text == known {
 		return known

@@ -11,20 +11,20 @@ import (
 	"keyp/storage"
 )
 
-// lateLook is how often a session whose time is up looks whether its turn has come to an end.
+// lateLook is the pause until timeUp looks again at a session that it cannot answer yet.
 const lateLook = 10 * time.Millisecond
 
-// maxWait bounds the timer of a blocking command, in milliseconds, where it would
-// overflow: 139 years.
+// maxWait bounds the timer of a blocking command, in milliseconds, so that it does not overflow:
+// 139 years.
 const maxWait = 1 << 42
 
-// blocked is what a session knows of its blocking command while that has no reply. WAITAOF is one,
-// which waits for the log, and DEBUG SLEEP, which waits for a time: neither takes the place of a
-// task.
+// blocked is the state of a session's blocking command that has no reply yet. WAITAOF, which waits
+// for the log, and DEBUG SLEEP, which waits for a time, are such commands, too: neither takes the
+// place of a task.
 //
-// The session waits (forUnblock) in its places of commands.Waiters and reads nothing
-// from its client. When one of its keys is ready its command runs again. If that needs keys
-// which are only on disk, they are read, and its turn comes again; it may end meanwhile.
+// The session waits (forUnblock) with its tickets of commands.Waiters and reads nothing from its
+// client. When one of its keys is ready its command runs again. If the command needs keys that are
+// only on disk, they are read, and its turn comes again; the session may end meanwhile.
 type blocked struct {
 	waiter *commands.Waiter
 	spec   *commands.Spec
@@ -38,7 +38,8 @@ type blocked struct {
 	loads  bool   // keys are being read for it
 	began  time.Duration
 	on     commands.BlockedOn // without names of keys
-	// parked: the session is in loop.waitlist, as its command was to run and needs what a task has.
+	// parked: the session is in loop.waitlist, since its command needs something that a task
+	// has.
 	parked bool
 }
 
@@ -85,9 +86,9 @@ func (l *loop) block(s *session, args [][]byte) {
 	}
 }
 
-// timeUp answers a session whose time is up. It does not if one of its keys has changed before and
-// is still being read from disk, or if its command waits for a task since. With Redis, where
-// nothing takes long between the two, it would have been served by now.
+// timeUp answers a session whose time is up. It waits in two cases: a key of the session has
+// changed before and is still being read from disk, or the command waits for a task since. With
+// Redis, where nothing takes long between the two, it would have been served by now.
 func (l *loop) timeUp(s *session) {
 	b := s.blocked
 	if b.timed { // the clock may have been set ahead since it looked last
@@ -115,8 +116,8 @@ func (l *loop) lookAgain(b *blocked, in int64) {
 		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
-	// From the pass's begin on, which is not after the command's instant: so it never runs too
-	// late.
+	// The time counts from the pass's begin, which is not after the command's instant. So it
+	// never runs too late.
 	l.timers.set(&b.again, l.mono+time.Duration(min(in, maxWait))*time.Millisecond)
 }
 
@@ -203,7 +204,7 @@ func (l *loop) begunEnds(s *session, b *blocked, end func(*commands.Ctx)) {
 	l.reported(s, b)
 }
 
-// reported answers a session when all has been reported that it waits for.
+// reported answers a session once everything that it waits for has been reported.
 func (l *loop) reported(s *session, b *blocked) {
 	if b.left--; b.left == 0 {
 		l.isolate(s, func(s *session) { l.endWait(s, false) })
@@ -222,8 +223,8 @@ func (l *loop) dropCommand(s *session) {
 	l.touch(s)
 }
 
-// leave ends a session's wait, which has an answer now or needs none. Nothing happens
-// where there is none.
+// leave ends the wait of a session whose command has an answer now or needs none. It does nothing
+// for a session that is not blocked.
 func (l *loop) leave(s *session) {
 	b := s.blocked
 	if b == nil {
@@ -251,8 +252,8 @@ const (
 	eventsInPass = 1024
 )
 
-// deliver publishes what happened to keys, hands changes to those that wait for them,
-// and serves those whose blocking command waits for that. It comes after each command and
+// deliver publishes what happened to keys, passes changes on to those that wait for them, and
+// serves the sessions whose blocking commands wait for that. It is called after each command and
 // before the next one. While CLIENT PAUSE delays commands nobody is served.
 func (l *loop) deliver() {
 	l.env.Events.Deliver(eventsAtOnce)
@@ -287,7 +288,7 @@ func (l *loop) Again(w *commands.Waiter) bool {
 // servesAtMost is for how long a pass serves waiters that can wait for the next one.
 const servesAtMost = 2 * time.Millisecond
 
-// Enough is for Waiters.
+// Enough reports whether the pass has served waiters for long enough.
 func (l *loop) Enough() bool { return l.o.Clock.Mono()-l.serves > servesAtMost }
 
 // Load reads a key for Waiters.

@@ -25,10 +25,10 @@ func (s *session) QueryBuffer() (used, free int) {
 	return used, free
 }
 
-// OutputBuffer is the output that has not left.
+// OutputBuffer returns the output that has not left, in bytes.
 func (s *session) OutputBuffer() int { return s.out.pending() }
 
-// Memory is the memory that the connection uses, without buffers that wait in shared pools.
+// Memory returns the connection's memory in bytes, without buffers that wait in shared pools.
 func (s *session) Memory() int {
 	n := int(unsafe.Sizeof(*s)) + len(s.client.Addr) + len(s.client.Name) + len(s.client.LibName) +
 		len(s.client.LibVer) + s.out.memory() + s.loop.env.ClientMemory(&s.client)
@@ -58,10 +58,10 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 	}
 }
 
-// Blocked says whether a blocking command waits, or a command waits for the end of CLIENT PAUSE.
+// Blocked reports whether a blocking command waits, or a command waits for the end of CLIENT PAUSE.
 func (s *session) Blocked() bool { return s.blocked != nil || s.state == forPause }
 
-// Unblock ends the wait of a blocking command.
+// Unblock ends the wait of a blocking command. It returns false if none waits.
 func (s *session) Unblock(withError bool) bool {
 	if s.blocked == nil {
 		return false

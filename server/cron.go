@@ -9,7 +9,7 @@ import (
 	"keyp/resp"
 )
 
-// tick is the housekeeping of every cronTime.
+// tick does the housekeeping, every cronTime.
 func (l *loop) tick() {
 	l.timers.set(&l.cron, l.mono+cronTime)
 	stats := &l.env.Stats
@@ -27,8 +27,9 @@ func (l *loop) tick() {
 	l.sweep()
 }
 
-// sweep looks at a part of the sessions, all of them about once a second. It gives back the room
-// after incomplete commands that have not grown since, and cuts the sessions over their soft limit.
+// sweep looks at a part of the sessions, all of them about once a second. It frees input buffers of
+// sessions that have received nothing since, and cuts the sessions that are over their soft limit
+// for too long.
 func (l *loop) sweep() {
 	n := len(l.sessions)
 	for range n/int(time.Second/cronTime) + 1 {
@@ -112,8 +113,8 @@ func readOutputLimit(cfg *config.Config, class int) outputLimit {
 	}
 }
 
-// outputLimit is the limit for a session's output: one that has subscriptions is of class
-// pubsub.
+// outputLimit returns the limit for a session's output. A session that has subscriptions is of
+// class pubsub.
 func (l *loop) outputLimit(s *session) *outputLimit {
 	if s.client.Subscribed() {
 		return &l.settings.pubsub
@@ -134,7 +135,7 @@ func (l *loop) armIdle(s *session) {
 	l.timers.set(s.idle, l.mono+l.idleLeft(s))
 }
 
-// idleLeft is how long a session may stay silent from now on; it may be below zero.
+// idleLeft returns how long a session may stay silent from now on; it may be below zero.
 func (l *loop) idleLeft(s *session) time.Duration {
 	return l.settings.idle - (l.mono - s.client.LastActive)
 }
@@ -160,8 +161,8 @@ type rateSample struct {
 	ops, in, out int64
 }
 
-// sample takes the counters' present values and gives their growth per second. A
-// counter that was set back counts as standing still.
+// sample records the counters' present values and returns their growth per second. A counter that
+// was set back counts as standing still.
 func (r *rates) sample(now time.Duration, ops, in, out int64) (opsPS, inPS, outPS int64) {
 	oldest := r.ring[r.n%len(r.ring)]
 	if r.n < len(r.ring) {

@@ -44,8 +44,8 @@ type greeting struct {
 
 var errGone = errors.New("the connection was closed during the handshake")
 
-// greeters is how many handshakes compute at a time: not on all processors, so that the
-// loop has one.
+// greeters returns how many handshakes compute at a time: not on all processors, so that the loop
+// has one.
 func greeters() int { return max(1, processors-1) }
 
 // await lets the loop fetch input. The handshake calls it, through wire.Read.
@@ -73,8 +73,8 @@ func (g *greeting) run(conn *tls.Conn) (err error) {
 	return conn.Handshake()
 }
 
-// greet begins a session's TLS. Its client is there for others to see and to end, and
-// counts, but nothing of it runs before the handshake has succeeded.
+// greet begins a session's TLS. Other clients see its client and can end it, and it counts. But
+// nothing of it runs before the handshake has succeeded.
 func (l *loop) greet(s *session) {
 	g := &greeting{turn: l.tls.turn, fetched: make(chan struct{}, 1), gone: make(chan struct{}),
 		wants: true}
@@ -132,7 +132,7 @@ func (l *loop) shake(s *session) {
 	}()
 }
 
-// greeted goes on behind a handshake.
+// greeted continues after a handshake.
 func (l *loop) greeted(s *session, err error) {
 	if s.state != forHandshake {
 		return
@@ -159,8 +159,8 @@ func (l *loop) greeted(s *session, err error) {
 	l.enqueue(s)
 }
 
-// greetingFailed ends a connection whose handshake failed, with the alert that says why.
-// One that went without a word, as health checks do, is not worth a complaint.
+// greetingFailed ends a connection whose handshake failed, with the alert that says why. A
+// connection that just ends, as those of health checks do, is not worth a complaint.
 func (l *loop) greetingFailed(s *session, err error) {
 	if errors.Is(err, errGone) || errors.Is(err, io.EOF) {
 		l.o.Log.Debug("a connection went away during its TLS handshake", "address", s.client.Addr)
@@ -179,7 +179,7 @@ func (l *loop) greetingFailed(s *session, err error) {
 	l.linger(s)
 }
 
-// endTLS is the part of close for a session with TLS.
+// endTLS does the part of close for a session with TLS.
 func (l *loop) endTLS(s *session) {
 	if g := s.tls.greet; g != nil {
 		close(g.gone)

@@ -14,12 +14,12 @@ import (
 // leaseLook is how often the loop looks again for a lease while replies wait for one.
 const leaseLook = 5 * time.Millisecond
 
-// membership is the loop's part of that.
+// membership is the loop's part of that state.
 type membership struct {
 	commands.Membership                       // nil: the server is in no group, and never will be
 	status              *commands.GroupStatus // as the loop has followed it
 	patience            timer                 // until commands wait for the group
-	// Have replies that wait until it is certain that this server led.
+	// Sessions with replies that wait until it is certain that this server led.
 	unproven []*session
 	term     uint64 // in which all of these replies were made
 	looks    timer  // for that
@@ -27,7 +27,7 @@ type membership struct {
 	quorum   bool   // cluster-reads
 }
 
-// follow takes in what the group has become.
+// follow handles a change of the group's status.
 func (l *loop) follow() {
 	g := &l.group
 	was, now := g.status, g.Status()
@@ -114,7 +114,7 @@ func (l *loop) endUnproven() {
 }
 
 // shows notes that the reply from a mark of the session's output on shows what the leader of a term
-// has. It reports false where that term is over: then nothing of the reply may leave.
+// has. It returns false if that term or the session is over: then nothing of the reply may leave.
 func (l *loop) shows(s *session, mark int, term uint64) bool {
 	g := &l.group
 	if !l.env.Leads(term) {
@@ -173,7 +173,7 @@ func (l *loop) lookForLease() {
 	}
 }
 
-// askQuorum asks a majority for what has been replied so far: one question at a time.
+// askQuorum asks a majority to confirm the replies so far, with one question at a time.
 func (l *loop) askQuorum() {
 	g := &l.group
 	if g.asked {

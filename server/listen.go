@@ -54,7 +54,7 @@ func listen(o *Options) (ls []*listener, err error) {
 	return nil, err
 }
 
-// listenPorts opens the listeners of addresses with ports. Beside an error it returns those that it
+// listenPorts opens the listeners of addresses with ports. With an error it returns those that it
 // has opened.
 func listenPorts(o *Options) (ls []*listener, err error) {
 	addrs, err := addresses(o)
@@ -80,7 +80,7 @@ func listenPorts(o *Options) (ls []*listener, err error) {
 
 var errNowhere = errors.New("nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket")
 
-// Check returns the errors that New has whatever the machine does at present: no port is opened.
+// Check returns the errors of New that do not depend on free ports: it opens none.
 func Check(cfg *config.Config) (all []error) {
 	port, secure, path := cfg.Int("port"), cfg.Int("tls-port"), cfg.PathOf("unixsocket")
 	if path == "" && (port == 0 && secure == 0 || len(cfg.Words("bind")) == 0) {
@@ -105,8 +105,8 @@ func Check(cfg *config.Config) (all []error) {
 	return slices.DeleteFunc(all, func(err error) bool { return err == nil })
 }
 
-// Probe listens on all addresses but the Unix socket, and ends that again, to find out whether a
-// server could.
+// Probe listens on all addresses but the Unix socket, and stops at once, to find out whether a
+// server could listen.
 func Probe(o Options) error {
 	listeners, err := listenPorts(&o)
 	for _, l := range listeners {
@@ -115,8 +115,8 @@ func Probe(o Options) error {
 	return err
 }
 
-// Takes reports whether the addresses of bind take an IP address: nothing else can have a port of
-// it that clients have. Names of hosts are not looked up.
+// Takes reports whether an address of bind covers an IP address, or is covered by it: then no other
+// process can have a clients' port there. Names of hosts are not looked up.
 func Takes(cfg *config.Config, addr netip.Addr) bool {
 	return slices.ContainsFunc(cfg.Words("bind"), func(word string) bool {
 		own, err := literal(word)
@@ -128,7 +128,7 @@ func Takes(cfg *config.Config, addr netip.Addr) bool {
 	})
 }
 
-// covers reports whether who listens at an address listens at another one as well.
+// covers reports whether a listener at an address listens at another one as well.
 func covers(addr, other netip.Addr) bool {
 	return addr == other || addr.IsUnspecified() && addr.Is4() == other.Is4()
 }
@@ -163,7 +163,7 @@ func addresses(o *Options) (list []address, err error) {
 	return append(plain, secure...), err
 }
 
-// addressesOf gives the texts' addresses, or if there are none those of bind with a port.
+// addressesOf returns the texts' addresses, or if there are none those of bind with a port.
 func addressesOf(o *Options, texts []string, option string) (list []address, err error) {
 	for _, text := range texts {
 		a, err := netip.ParseAddrPort(text)
@@ -206,7 +206,7 @@ func withoutCovered(list []address) (kept []address) {
 	return kept
 }
 
-// literal is the IP address that a word of bind is; the zero address: it is the name of a host.
+// literal returns the IP address of a word of bind; the zero address: it is the name of a host.
 func literal(word string) (netip.Addr, error) {
 	word = strings.TrimPrefix(word, "-")
 	switch word {
@@ -361,7 +361,7 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return sa
 }
 
-// zoneOf is the number of the network interface that an address names; ok is false if there is
+// zoneOf returns the number of the network interface that an address names; ok is false if there is
 // none.
 func zoneOf(addr netip.Addr) (number uint32, ok bool) {
 	zone := addr.Zone()
@@ -378,7 +378,7 @@ func zoneOf(addr netip.Addr) (number uint32, ok bool) {
 	return uint32(i.Index), true
 }
 
-// addrPort gives the address of a TCP socket; the zero value for other sockets.
+// addrPort returns the address of a TCP socket; the zero value for other sockets.
 func addrPort(sa unix.Sockaddr) netip.AddrPort {
 	switch sa := sa.(type) {
 	case *unix.SockaddrInet4:

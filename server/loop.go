@@ -18,7 +18,7 @@ import (
 const (
 	// stopTime bounds a clean stop: replies that have not left by then are lost.
 	stopTime = 5 * time.Second
-	// lastTime is how long before its end a script is ended that still runs.
+	// A script that still runs is ended lastTime before the end of stopTime.
 	lastTime = time.Second
 	// cronTime is the period of the loop's housekeeping.
 	cronTime = 100 * time.Millisecond
@@ -163,8 +163,8 @@ func (l *loop) run() error {
 	return <-l.ended
 }
 
-// cycle is the loop's goroutine. over says that it takes the loop over from another one, which
-// stays with a task.
+// cycle is the loop's goroutine. over: it takes the loop over from another goroutine, which
+// continues with a task.
 func (l *loop) cycle(over bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -200,7 +200,7 @@ func (l *loop) passes() error {
 	return l.fatal
 }
 
-// timeout is how long the pass may wait for sockets.
+// timeout returns how long the pass may wait for sockets; below zero: without limit.
 func (l *loop) timeout() time.Duration {
 	if l.busy || len(l.queue) > 0 || !l.box.maySleep() || l.stale.Load() || l.env.Undelivered() {
 		return 0
@@ -227,7 +227,7 @@ func (l *loop) begin() {
 	}
 }
 
-// takeIn notes what the n events say, and runs what others have posted.
+// takeIn handles n events of sockets, and runs the functions that others have posted.
 func (l *loop) takeIn(n int) {
 	for i := range n {
 		fd, ready := l.poll.at(i)
@@ -384,7 +384,7 @@ func (l *loop) closeEnded() {
 	l.toClose = l.toClose[:0]
 }
 
-// shut frees what the loop has. Sessions are cut.
+// shut frees the loop's resources, and closes all sessions.
 func (l *loop) shut() {
 	if l.o.Bell != nil {
 		l.o.Bell.box.Store(nil)

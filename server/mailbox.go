@@ -50,7 +50,7 @@ func (m *mailbox) wake() {
 	}
 }
 
-// maySleep reports whether the loop may sleep; after that wake writes.
+// maySleep reports whether the loop may sleep. If so, the next wake writes to the poller.
 func (m *mailbox) maySleep() bool {
 	m.asleep.Store(true)
 	if m.rung.Load() || m.pending.Load() {
@@ -69,7 +69,7 @@ func (m *mailbox) begin() {
 // quiet forgets rings about the log, which the loop looks at next by itself.
 func (m *mailbox) quiet() { m.rung.Store(false) }
 
-// take gives what was posted.
+// take returns the posted functions.
 func (m *mailbox) take() []func() {
 	if !m.pending.Load() {
 		return nil

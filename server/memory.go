@@ -11,9 +11,9 @@ import (
 // for them. Over the limit the clients with most are closed, until the sum is below it.
 //
 // Sessions are in classes by size, so one of the largest is found at once. A session is counted
-// again at the end of a turn in which it grew much, when something large is written for it, and at
-// the end of each pass that served it. So at most one reply, and a little for each session, is ever
-// above the limit.
+// again at the end of a turn in which it grew much, and of each pass that served it. It is also
+// counted when something large is written for it. So at most one reply, and a little for each
+// session, is ever above the limit.
 //
 // In Redis maxmemory-clients is 0 by default, which means no limit. Then many clients that ask for
 // much and read nothing use up all memory. So here 0 means half of the memory that the process may
@@ -42,10 +42,10 @@ func (l *loop) limitMemory(limit, maxBulk int64) {
 	l.env.MaxReply.Store(min(max(usable/4, min(maxBulk, math.MaxInt/2)+outputPause), math.MaxInt/2))
 }
 
-// over says whether the clients take more than they may.
+// over reports whether the clients take more memory than they may.
 func (m *memory) over() bool { return m.total > m.limit }
 
-// count takes in what a session takes now.
+// count updates the size of a session, and its class.
 func (m *memory) count(s *session) {
 	size := s.Memory()
 	m.total += size - s.counted
@@ -83,7 +83,7 @@ func (m *memory) forget(s *session) {
 	m.move(s, 0)
 }
 
-// largest gives a session that takes about as much as any; nil if none may be evicted.
+// largest returns a session that takes about as much as any; nil if none may be evicted.
 func (m *memory) largest() *session {
 	for class := len(m.classes) - 1; class > 0; class-- {
 		if list := m.classes[class]; len(list) > 0 {

@@ -21,8 +21,8 @@ type dependency struct {
 //	                             └ needs[0].from      └ needs[1].from
 //	 │ blocks[0]         │ blocks[1]      │ w.Buf                           │
 //
-// What waits stands in blocks, which are full, and behind them in w.Buf, which replies are
-// appended to: so nothing moves when more comes to much that waits.
+// Waiting output is in blocks, which are full, and after them in w.Buf, to which replies are
+// appended. So new output moves none of the waiting output.
 //
 // Positions count all bytes that the connection ever wrote, so moving the buffer
 // changes none. The LSNs of dependencies rise strictly: a reply that needs less than one
@@ -71,10 +71,10 @@ func (o *output) answered(pass uint64, since time.Duration, writes bool) {
 	}
 }
 
-// pending is the number of bytes that have not left.
+// pending returns the number of bytes that have not left.
 func (o *output) pending() int { return o.inside + len(o.w.Buf) - o.sent }
 
-// room is how long w.Buf may get until most bytes wait; 0, which is no bound, for 0.
+// room returns how long w.Buf may get until most bytes wait. If most is 0, it returns 0: no bound.
 func (o *output) room(most int) int {
 	if most == 0 {
 		return 0
@@ -82,13 +82,13 @@ func (o *output) room(most int) int {
 	return max(1, most+o.sent-o.inside)
 }
 
-// tail is the position of w.Buf.
+// tail returns the position of w.Buf.
 func (o *output) tail() uint64 { return o.base + uint64(o.inside) }
 
-// end is the position behind all that was written.
+// end returns the position after all that was written.
 func (o *output) end() uint64 { return o.tail() + uint64(len(o.w.Buf)) }
 
-// pushed is the number of bytes that have not left and answer no command.
+// pushed returns the number of bytes that have not left and answer no command.
 func (o *output) pushed() int { return int(o.end() - max(o.replied, o.base+uint64(o.sent))) }
 
 // depend notes that the output from buffer offset `from` on depends on lsn. All dependencies of
@@ -107,8 +107,8 @@ func (o *output) depend(from int, lsn, pass uint64) {
 	o.needs = append(o.needs, dependency{from: o.tail() + uint64(from), lsn: lsn, pass: pass})
 }
 
-// ready gives the bytes that may leave when the log is durable to an LSN, up to the end of
-// the first block.
+// ready returns the bytes that may leave when the log is durable to an LSN, up to the end of the
+// first block.
 func (o *output) ready(durable uint64) []byte {
 	done := 0
 	for done < len(o.needs) && o.needs[done].lsn <= durable {
@@ -131,7 +131,7 @@ func (o *output) ready(durable uint64) []byte {
 	return first[o.sent:end]
 }
 
-// hold holds back what begins at buffer offset `from`. It reports whether nothing was held back
+// hold holds back the output from buffer offset `from` on. It reports whether nothing was held back
 // before.
 func (o *output) hold(from int) (first bool) {
 	o.newest = o.tail() + uint64(from)
@@ -142,14 +142,14 @@ func (o *output) hold(from int) (first bool) {
 	return true
 }
 
-// confirm lets go what stands before asked.
+// confirm releases the output before asked.
 func (o *output) confirm() {
 	if o.holds = o.newest >= o.asked; o.holds {
 		o.held = max(o.held, o.asked)
 	}
 }
 
-// advance notes that n bytes have left, and gives a block back when all of it has.
+// advance notes that n bytes have left, and returns a block to the pool when all of it has left.
 func (o *output) advance(n int, pool *bufferPool) {
 	o.sent += n
 	if len(o.blocks) > 0 && o.sent == len(o.blocks[0]) {
@@ -168,7 +168,7 @@ func (o *output) advance(n int, pool *bufferPool) {
 	}
 }
 
-// blockSize is from how many bytes on w.Buf becomes a block.
+// blockSize is the size in bytes from which on w.Buf becomes a block.
 const blockSize = 64 << 10
 
 // seal makes a block of w.Buf, which must not be empty.
@@ -266,12 +266,12 @@ func (l *loop) push(s *session, m message) {
 	}
 }
 
-// pushMost bounds the messages in bytes that wait for a client to which no hard limit
-// applies. Replies can wait for their client, since its further commands do; but
-// nothing ever delays what MONITOR and CLIENT TRACKING have others send.
+// pushMost bounds the messages in bytes that wait for a client to which no hard limit applies.
+// Replies can wait for their client, since its further commands do. But nothing delays the messages
+// of MONITOR and CLIENT TRACKING, which others cause.
 const pushMost = 64 << 20
 
-// pushBehind sends what was pushed to s while its command ran, behind the reply.
+// pushBehind sends the messages that were pushed to s while its command ran, after the reply.
 func (l *loop) pushBehind(s *session) {
 	for _, m := range l.behind {
 		if s.takes() {
@@ -282,15 +282,15 @@ func (l *loop) pushBehind(s *session) {
 	l.behind = l.behind[:0]
 }
 
-// kept are messages for a session that come behind the reply to what a task runs for
+// kept are messages for a session that are sent after the reply to the command that a task runs for
 // it. So a client that caches what it reads never hears of a change before it has read.
 type kept struct {
 	messages []message
 	bytes    int
 }
 
-// keep keeps a message until then. It counts as output of the client: to its limits, and to what
-// all clients take.
+// keep keeps a message until after that reply. It counts as output of the client, for its limits
+// and for the memory of all clients.
 func (l *loop) keep(s *session, m message) {
 	k := l.kept[s]
 	if k == nil {
@@ -306,7 +306,7 @@ func (l *loop) keep(s *session, m message) {
 	}
 }
 
-// keptBytes is what is kept for a session, in bytes.
+// keptBytes returns the size of the kept messages of a session.
 func (l *loop) keptBytes(s *session) int {
 	if k := l.kept[s]; k != nil {
 		return k.bytes
@@ -314,16 +314,16 @@ func (l *loop) keptBytes(s *session) int {
 	return 0
 }
 
-// owedTo is the number of bytes that a session has yet to be sent.
+// owedTo returns the number of bytes that a session has yet to be sent.
 func (l *loop) owedTo(s *session) int { return s.out.pending() + l.keptBytes(s) }
 
-// pushedTooMuch says whether messages that nobody asked for have passed a session's limit.
+// pushedTooMuch reports whether the output of a session has passed its limit, or pushMost.
 func (l *loop) pushedTooMuch(s *session) bool {
 	return l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed()+
 		l.keptBytes(s) > l.seams.pushMost
 }
 
-// pushKept sends what was kept, behind the reply.
+// pushKept sends the kept messages, after the reply.
 func (l *loop) pushKept(s *session) {
 	k := l.kept[s]
 	if k == nil {
@@ -337,8 +337,8 @@ func (l *loop) pushKept(s *session) {
 	}
 }
 
-// replyMost is how many bytes may wait for a client when a reply is written; what would be cut
-// in the end is not made. Where no limit is set, one reply takes a part of the memory at most.
+// replyMost returns how many bytes may wait for a client when a reply is written: a reply that
+// would be cut is not made. Without a hard limit one reply may take a part of the memory.
 func (l *loop) replyMost(s *session) int {
 	most := int(l.env.MaxReply.Load())
 	if hard := l.outputLimit(s).hard; hard > 0 {
@@ -347,18 +347,18 @@ func (l *loop) replyMost(s *session) int {
 	return most
 }
 
-// overLimit says whether a session's output has passed its hard limit.
+// overLimit reports whether a session's output has passed its hard limit.
 func (l *loop) overLimit(s *session) bool {
 	hard := l.outputLimit(s).hard
 	return hard > 0 && l.owedTo(s) > hard
 }
 
-// guestOverLimit says whether a client that has yet to authenticate reads too little.
+// guestOverLimit reports whether a client that has yet to authenticate reads too little.
 func (l *loop) guestOverLimit(s *session) bool {
 	return s.full && s.out.pending() > guestOutput && l.env.AuthRequired(&s.client)
 }
 
-// memory is what the output takes, in bytes.
+// memory returns the memory of the output, in bytes.
 func (o *output) memory() int {
 	return o.blockCap + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.needs)*24 + cap(o.timed)*40
 }

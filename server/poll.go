@@ -2,7 +2,7 @@ package server
 
 import "time"
 
-// maxEvents is the number of events that one wait takes in.
+// maxEvents is the largest number of events that one wait returns.
 const maxEvents = 1024
 
 // readiness says what a descriptor is ready for. The poller itself has one form per
@@ -24,7 +24,7 @@ func milliseconds(d time.Duration) int {
 	return int((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// firstError gives the first of several errors that is one.
+// firstError returns the first error that is not nil.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

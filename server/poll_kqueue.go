@@ -78,7 +78,7 @@ func (p *poller) wait(timeout time.Duration) (int, error) {
 	return max(n, 0), err
 }
 
-// at gives event i of the last wait. A wake-up is consumed and has the descriptor -1.
+// at returns event i of the last wait. A wake-up is consumed and has the descriptor -1.
 func (p *poller) at(i int) (fd int, r readiness) {
 	e := &p.events[i]
 	fd = int(e.Ident)

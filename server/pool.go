@@ -53,7 +53,7 @@ func (p *readerPool) get() *resp.Reader {
 	return new(resp.Reader)
 }
 
-// put gives a reader back that has no input; room is the size of its buffer.
+// put takes back a reader that has no input; room is the size of its buffer.
 func (p *readerPool) put(r *resp.Reader, room int) {
 	if room <= pooledInput && len(p.free) < pooledReaders {
 		p.free = append(p.free, r)

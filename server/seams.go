@@ -12,7 +12,7 @@ type seams struct {
 	event      func(*session, readiness) // loop.event
 }
 
-// defaultSeams are those of a loop that serves clients.
+// defaultSeams returns the seams of a loop that serves clients.
 func (l *loop) defaultSeams() seams {
 	return seams{superviseEvery: superviseEvery, watchdogPause: watchdogPause, pushMost: pushMost,
 		besideLoop: func() {}, event: l.event}

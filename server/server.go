@@ -13,13 +13,13 @@ import (
 	"keyp/internal/config"
 )
 
-// Options are what a server is made of. Config, Env and Clock are required.
+// Options configure a server. Config, Env and Clock are required.
 type Options struct {
 	Config *config.Config
 	Env    *commands.Env // its Host is set by New
 	Log    *slog.Logger  // slog.Default() if nil
 	Clock  clock.Clock
-	// Bell is the one that the store's OnDurable and OnFail ring.
+	// Bell is the Bell whose methods are the store's OnDurable and OnFail.
 	Bell *Bell
 	// Listen and ListenTLS are addresses (127.0.0.1:0) to listen on instead of bind with
 	// port and tls-port.
@@ -43,7 +43,8 @@ func (b *Bell) Durable(uint64) {
 	}
 }
 
-// Fail notifies the server that nothing becomes durable any more: it asks the store why, and stops.
+// Fail notifies the server that nothing becomes durable any more: the server asks the store why,
+// and stops.
 func (b *Bell) Fail(error) { b.Durable(0) }
 
 // Server is a bound server. It implements commands.Host.
@@ -55,8 +56,8 @@ type Server struct {
 	ready sync.Once
 }
 
-// New binds the addresses, so that one in use shows here, and prepares the loop.
-// Connections wait until Run.
+// New binds the addresses, so it fails if one is in use, and prepares the loop. Connections wait
+// until Run.
 func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -99,11 +100,11 @@ func (s *Server) stop() {
 	s.loop.box.post(s.loop.stop)
 }
 
-// SaveAtExit says whether the store is to be closed with a last checkpoint: yes,
-// unless SHUTDOWN NOSAVE said otherwise.
+// SaveAtExit reports whether the store is to be closed with a last checkpoint: yes, except after
+// SHUTDOWN NOSAVE.
 func (s *Server) SaveAtExit() bool { return s.save.Load() }
 
-// Addrs are the addresses that the server listens on, TCP first: "127.0.0.1:6379",
+// Addrs returns the addresses that the server listens on, TCP first: "127.0.0.1:6379",
 // "[::1]:6379", "/run/keyp.sock".
 func (s *Server) Addrs() []string {
 	var list []string
@@ -113,7 +114,7 @@ func (s *Server) Addrs() []string {
 	return list
 }
 
-// Listeners are Addrs, for INFO.
+// Listeners returns the listeners, in the order of Addrs, for INFO.
 func (s *Server) Listeners() []commands.Listener {
 	var list []commands.Listener
 	for _, l := range s.loop.listeners {
@@ -129,7 +130,7 @@ func (s *Server) Listeners() []commands.Listener {
 	return list
 }
 
-// Port is the first TCP port, with TLS if there is none without; 0 if there is none.
+// Port returns the first TCP port, with TLS if there is none without; 0 if there is none.
 func (s *Server) Port() int {
 	for _, l := range s.loop.listeners {
 		if !l.unix {
@@ -152,11 +153,11 @@ func (s *Server) Shutdown(save bool) {
 // Post schedules fn to run on the loop, from any goroutine. After Run has returned, fn is dropped.
 func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
 
-// restAgain is when the loop looks again whether tasks have ended.
+// restAgain is the pause before the loop looks again whether tasks have ended.
 const restAgain = time.Millisecond
 
-// AtRest is Post for what locks the whole keyspace: fn runs when no global task does, which may
-// need the loop to end.
+// AtRest is Post for a function that locks the whole keyspace. fn runs while no global task does,
+// since such a task may need the loop to end.
 func (s *Server) AtRest(fn func()) {
 	s.Post(func() {
 		if s.loop.tasks.global != nil {
@@ -168,9 +169,9 @@ func (s *Server) AtRest(fn func()) {
 	})
 }
 
-// SetFollower changes the store's role as soon as no task is under way that forbids it, and calls
-// done on the loop, unless ctx ends before. A caller that makes a server a follower has already
-// ensured that no writing command begins.
+// SetFollower changes the store's role as soon as no running task forbids it, and calls done on the
+// loop, unless ctx ends before. A caller that makes a server a follower has already ensured that no
+// writing command begins.
 func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
 	s.AtRest(func() {
 		switch {
@@ -189,11 +190,12 @@ func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
 // Wake makes the loop do a pass, from any goroutine.
 func (s *Server) Wake() { s.loop.box.wake() }
 
-// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop calls
-// it.
+// ClientMemory returns the memory of all connections, in bytes, as of their last turns. Only the
+// loop calls it.
 func (s *Server) ClientMemory() int64 { return int64(s.loop.memory.total) }
 
-// Pause is CLIENT PAUSE; a later end and a wider kind stand. Only the loop calls it.
+// Pause begins or extends CLIENT PAUSE: the later end and the wider kind stand. Only the loop calls
+// it.
 func (s *Server) Pause(d time.Duration, all bool) {
 	kind := commands.PauseWrite
 	if all {
@@ -202,5 +204,5 @@ func (s *Server) Pause(d time.Duration, all bool) {
 	s.loop.pauseFor(kind, d)
 }
 
-// Unpause is CLIENT UNPAUSE. Only the loop calls it.
+// Unpause ends CLIENT PAUSE. Only the loop calls it.
 func (s *Server) Unpause() { s.loop.endPause() }

@@ -17,7 +17,7 @@ const (
 	readSize = 16 << 10
 	// largeRead bounds the room for one read while a long argument arrives.
 	largeRead = 1 << 20
-	// largeMove is from how many bytes on input is copied beside the loop.
+	// largeMove is the size in bytes from which on input is copied beside the loop.
 	largeMove = 4 << 20
 	// turnBytes and turnCommands bound what a session may read and run in a pass.
 	turnBytes    = 64 << 10
@@ -59,7 +59,8 @@ type session struct {
 	softSince time.Duration
 	// seenIn is client.NetIn when sweep last came by.
 	seenIn uint64
-	// counted is what it takes in bytes as loop.memory has it, in whose class it has a place.
+	// counted is the session's size in bytes in loop.memory; place is its place in its class
+	// there.
 	counted, class, place int
 
 	state     state
@@ -76,7 +77,7 @@ type session struct {
 	inside    bool // it came by Connect
 }
 
-// serve is a session's turn: run what has come, read more, run that, within bounds.
+// serve does a session's turn: it runs the input, reads more and runs that, within bounds.
 func (l *loop) serve(s *session) {
 	if s.state == lingering {
 		l.discard(s)
@@ -115,8 +116,8 @@ func (l *loop) serve(s *session) {
 	}
 }
 
-// runInput runs the complete commands that the reader has. It reports whether more
-// input is what the session needs.
+// runInput runs the complete commands that the reader has. It reports whether the session needs
+// more input.
 func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 	if s.reader == nil {
 		return true
@@ -168,15 +169,15 @@ func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 	return false
 }
 
-// prefetch prefetches the keys of the commands that s has sent behind the present one.
+// prefetch prefetches the keys of the commands that s has sent after the present one.
 func (l *loop) prefetch(s *session) {
 	if l.ahead = s.reader.Ahead(l.ahead[:0], l.keyPlace); len(l.ahead) > 0 {
 		l.env.Store.Prefetch(s.client.DB, l.ahead)
 	}
 }
 
-// lookAhead reads what sessions have sent that are about to have their turns, and prefetches
-// the keys of their first commands, all at once.
+// lookAhead reads the input of sessions that are about to have their turns. It prefetches the keys
+// of their first commands, all at once.
 func (l *loop) lookAhead(group []*session) {
 	if len(group) == 1 {
 		return
@@ -202,9 +203,8 @@ func (l *loop) readFirst(s *session) {
 	}
 }
 
-// protocolError answers what cannot be parsed, behind the replies before it, and ends
-// the connection. The reader goes with it: its error is final, so it must not serve
-// another connection.
+// protocolError answers input that cannot be parsed, after the earlier replies, and ends the
+// connection. It drops the reader: its error is final, so it must not serve another connection.
 func (l *loop) protocolError(s *session, err error) {
 	if s.client.Reply == commands.ReplyOn {
 		s.out.begin(&l.buffers)
@@ -224,7 +224,7 @@ func (l *loop) cutInput(s *session) {
 	l.close(s)
 }
 
-// read takes in what one read gives, and returns how much that was.
+// read reads once from the socket, and returns the number of bytes.
 func (l *loop) read(s *session) int {
 	if s.reader == nil {
 		s.reader = l.readers.get()
@@ -262,8 +262,8 @@ func (l *loop) read(s *session) int {
 	return 0
 }
 
-// grow moves the input of a session to a larger buffer beside the loop: making that and copying
-// takes long for hundreds of MiB. The session waits meanwhile.
+// grow moves the input of a session to a larger buffer beside the loop: allocating and copying take
+// long for hundreds of MiB. The session waits meanwhile.
 func (l *loop) grow(s *session, size int) {
 	s.wait(forRoom)
 	reader := s.reader
@@ -419,7 +419,7 @@ func (l *loop) load(s *session, args [][]byte) {
 	})
 }
 
-// loaded goes on with a command whose keys have been loaded.
+// loaded continues a command whose keys have been loaded.
 func (l *loop) loaded(s *session, err error) {
 	if s.state != forLoad {
 		return
@@ -464,8 +464,8 @@ func (l *loop) resume(s *session) {
 	}
 }
 
-// goOn lets a session go on behind the command that has waited, and has its reply. Another
-// session's command may be running.
+// goOn lets a session go on after the command that has waited, and has its reply. Another session's
+// command may be running.
 func (l *loop) goOn(s *session) {
 	s.args, s.past.Loads = nil, 0
 	if l.stopping && s.state == serving {
@@ -490,8 +490,8 @@ func (l *loop) condemn(s *session) {
 	l.condemned = append(l.condemned, s)
 }
 
-// closeCondemned ends the sessions that were condemned in this pass, after a last look at what all
-// clients take.
+// closeCondemned ends the sessions that were condemned in this pass, after a last check of the
+// memory of all clients.
 func (l *loop) closeCondemned() {
 	if l.memory.over() {
 		l.makeRoom()

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSocket is recv(2) of a non-blocking socket; at the end of input it gives 0 and no
-// error.
+// readSocket is recv(2) of a non-blocking socket; at the end of input it returns 0 and no error.
 func readSocket(fd int, p []byte) (int, error) {
 	for {
 		n, err := receive(fd, p)
@@ -17,7 +16,7 @@ func readSocket(fd int, p []byte) (int, error) {
 	}
 }
 
-// writeSocket is send(2) of a non-blocking socket; one that takes nothing gives 0.
+// writeSocket is send(2) of a non-blocking socket; it returns 0 if the socket takes nothing.
 func writeSocket(fd int, p []byte) (int, error) {
 	for {
 		n, err := send(fd, p)
@@ -32,8 +31,8 @@ func writeSocket(fd int, p []byte) (int, error) {
 	}
 }
 
-// receive reads from a session's connection, as readSocket does; more says that another
-// read may give more.
+// receive reads from a session's connection, as readSocket does; more: another read may return
+// more.
 func (s *session) receive(p []byte) (n int, more bool, err error) {
 	if s.tls != nil {
 		return s.tls.read(p, s.readToEnd)
@@ -42,11 +41,12 @@ func (s *session) receive(p []byte) (n int, more bool, err error) {
 	return n, n == len(p) || s.readToEnd, err
 }
 
-// sendTurn bounds what one call of transmit sends, in bytes. A client on the same machine may
-// read as fast as that goes, so that all of a long reply would leave while others wait.
+// sendTurn bounds what one call of transmit sends without TLS, in bytes. A client on the same
+// machine may read as fast as that, so all of a long reply would leave while others wait.
 const sendTurn = 256 << 10
 
-// transmit sends the first n bytes of p, at most sendTurn; full: the socket has no room for more.
+// transmit sends the first n bytes of p: at most sendTurn, with TLS about sealTurn. full: the
+// socket has no room for more, or with TLS the turn is over.
 func (s *session) transmit(p []byte, pool *bufferPool) (n int, full bool, err error) {
 	if s.tls != nil {
 		return s.tls.write(p, pool)

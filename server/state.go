@@ -21,12 +21,12 @@ import "fmt"
 //	from any of these        condemn ─► condemned              over a limit: closed with the pass
 //	from any at all          end ─────► closed
 //
-// A command that waits has the session in a state of for… until it has a reply or runs again; a
+// While a command waits, its session is in a state of for…, until it has a reply or runs again. A
 // session that still waits may finish, too (its client has gone). A failed handshake lingers.
 //
-// What may be beside each of these has a field of its own: what the socket is ready for (readable,
-// eof, full …), in which of the loop's lists the session is, and stalled, since the output before a
-// command that waits may be more than its client reads.
+// Facts that are independent of the state have fields of their own: what the socket is ready for
+// (readable, eof, full …), in which of the loop's lists the session is, and stalled: the output
+// before a command that waits may be more than its client reads.
 type state uint8
 
 const (
@@ -84,7 +84,7 @@ var follows = [states]stateSet{
 	closed:       setOf(serving, halted, closing, lingering, condemned) | waits,
 }
 
-// to changes the state. One that may not follow is a defect of the server's.
+// to changes the state. A state that may not follow is a defect of the server, and panics.
 func (s *session) to(next state) {
 	if !follows[next].has(s.state) {
 		panic(fmt.Sprintf("server: a session goes from state %d to %d", s.state, next))
@@ -95,7 +95,7 @@ func (s *session) to(next state) {
 // wait begins a wait for why, one of the states of for…, in which the session runs nothing.
 func (s *session) wait(why state) { s.to(why) }
 
-// release ends what a command waits for that is to run again in its session's turn.
+// release ends a wait; the command runs again in its session's turn.
 func (s *session) release() { s.to(released) }
 
 // wake ends a wait: the command runs again now, or has its reply.
@@ -110,14 +110,14 @@ func (s *session) finish() {
 	s.client.Closing = true
 }
 
-// linger leaves nothing to a session but to wait for the client's end.
+// linger leaves a session only the wait for the client's end.
 func (s *session) linger() { s.to(lingering) }
 
 // condemn marks a session to be closed at the end of the pass. The caller may be iterating over a
 // list that closing changes.
 func (s *session) condemn() { s.to(condemned) }
 
-// end is the last transition.
+// end closes a session; no state follows.
 func (s *session) end() { s.to(closed) }
 
 // waiting reports whether a command has no reply yet, so that its arguments have to stay as they

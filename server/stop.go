@@ -31,9 +31,9 @@ func (l *loop) stop() {
 	}
 }
 
-// hurry ends the scripts, and the commands that wait for other servers, that keep the server from
-// stopping, and the second time the stop itself. It also ends scripts that begin later: their tasks
-// may be about to run, or wait for another script.
+// hurry ends the scripts, and the commands that wait for other servers: they keep the server from
+// stopping. The second time it ends the stop itself. It also ends scripts that begin later: their
+// tasks may be about to run, or wait for another script.
 func (l *loop) hurry() {
 	if l.hurried {
 		l.giveUp = true
@@ -47,7 +47,7 @@ func (l *loop) hurry() {
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+lastTime)
 }
 
-// quiet says whether everything that was begun is answered and the answers are out.
+// quiet reports whether everything that was begun is answered and the answers are out.
 func (l *loop) quiet() bool {
 	if l.tasks.count > 0 {
 		return false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newSocket gives a non-blocking stream socket that child processes do not inherit.
+// newSocket returns a non-blocking stream socket that child processes do not inherit.
 func newSocket(family int) (int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

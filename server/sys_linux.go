@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newSocket gives a non-blocking stream socket that child processes do not inherit.
+// newSocket returns a non-blocking stream socket that child processes do not inherit.
 func newSocket(family int) (int, error) {
 	return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 }

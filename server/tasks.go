@@ -67,7 +67,8 @@ type task struct {
 	txn  *storage.Txn
 	out  resp.Writer
 	took time.Duration
-	// It does not run on the loop's goroutine, or no more; once it runs, tasks.mu guards this.
+	// moved: it does not run on the loop's goroutine, or no longer. Once it runs, tasks.mu
+	// guards this.
 	moved bool
 	// Its keys have changed, so it has done nothing: its command is dispatched again.
 	again bool
@@ -78,8 +79,8 @@ type task struct {
 const (
 	// maxUnlocked is how many tasks of scope Unlocked run at a time in each lane.
 	maxUnlocked = 4
-	// superviseEvery is how often the supervisor looks: a task that it finds twice has the loop
-	// move.
+	// superviseEvery is how often the supervisor looks. If it finds a task twice, another
+	// goroutine becomes the loop.
 	superviseEvery = 2 * time.Millisecond
 	// idleLooks is how often the supervisor looks without result before it sleeps.
 	idleLooks = 50
@@ -89,10 +90,10 @@ const (
 	forsakenEvery = 250 * time.Millisecond
 )
 
-// processors is how many the process has.
+// processors is the number of processors that the process may use.
 var processors = runtime.GOMAXPROCS(0)
 
-// spareProcs is how many goroutines more than that are to run at a time: see SpareProcs.
+// spareProcs is how many more goroutines than that may run at a time: see SpareProcs.
 const spareProcs = 2
 
 // SpareProcs makes GOMAXPROCS larger than the number of processors, unless the user has set it. Go
@@ -138,8 +139,8 @@ func (l *loop) startTask(s *session) {
 	}
 }
 
-// newTask gives a task that has nothing of an earlier one. Global ones are used again: scripts are
-// brief, and many.
+// newTask returns a task that has nothing of an earlier one. Global ones are used again: scripts
+// are brief, and many.
 func (x *tasks) newTask(l *loop, scope commands.Scope) *task {
 	j := &task{}
 	if scope == commands.Global && x.next != nil {
@@ -204,7 +205,7 @@ func (x *tasks) onLoop(j *task, began int) {
 	}
 }
 
-// offLoop ends that. It reports whether another goroutine has become the loop.
+// offLoop ends that watch. It reports whether another goroutine has become the loop.
 func (x *tasks) offLoop(j *task) (moved bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -244,8 +245,8 @@ func (l *loop) superviseTasks() {
 	}
 }
 
-// takeOver makes the loop that of the present goroutine, in the midst of a session's turn: the
-// others have theirs in the next pass.
+// takeOver makes the present goroutine the loop's, in the middle of a session's turn. The other
+// sessions have their turns in the next pass.
 func (l *loop) takeOver() {
 	l.serving = false
 	for _, s := range l.turn {
@@ -289,8 +290,8 @@ func (l *loop) postEnd(j *task, err error) {
 	})
 }
 
-// do runs a task. After a panic that gets out of it nothing is known of the store: the server
-// stops, as guard has it.
+// do runs a task. After a panic that gets out of it, the state of the store is unknown. So the
+// error stops the server.
 func (l *loop) do(j *task) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -362,7 +363,7 @@ func (l *loop) end(j *task) {
 	}
 }
 
-// beginUnlocked lets a task of that scope begin.
+// beginUnlocked begins a task of scope Unlocked.
 func (l *loop) beginUnlocked(j *task) {
 	x, of := &l.tasks, j.ctx.Spec.Lane()
 	x.lanes[of].running = append(x.lanes[of].running, j)
@@ -372,8 +373,8 @@ func (l *loop) beginUnlocked(j *task) {
 	l.runElsewhere(j)
 }
 
-// endUnlocked lets the next task of that lane begin. The tasks of clients that have left come after
-// all others.
+// endUnlocked removes a task of scope Unlocked from its lane, and begins the next one. The tasks of
+// clients that have left come after all others.
 func (l *loop) endUnlocked(j *task) {
 	at := &l.tasks.lanes[j.ctx.Spec.Lane()]
 	at.running = slices.DeleteFunc(at.running, func(o *task) bool { return o == j })
@@ -387,8 +388,8 @@ func (l *loop) endUnlocked(j *task) {
 }
 
 // endForsaken ends tasks that wait for another server when it finds one twice whose client has
-// left, or for which CLIENT PAUSE waits. The first time is for a target that replies: a client may
-// end its side as soon as it has sent its command.
+// left, or for which CLIENT PAUSE waits. It ends none at first, since the target may be about to
+// reply: a client may end its side as soon as it has sent its command.
 func (l *loop) endForsaken() {
 	x := &l.tasks
 	at := &x.lanes[commands.Elsewhere]
@@ -458,7 +459,7 @@ func (l *loop) executed(j *task) {
 	})
 }
 
-// checkScript looks whether a script has run for too long, and comes again when that may be.
+// checkScript checks whether a script has run too long. If not, it runs again when that may be.
 func (l *loop) checkScript() {
 	x := &l.tasks
 	if x.global == nil {

@@ -31,7 +31,7 @@ func (ts *timers) stop(t *timer) {
 	}
 }
 
-// next gives the time until the first timer; ok is false when there is none.
+// next returns the time until the first timer; ok is false if there is none.
 func (ts *timers) next(now time.Duration) (wait time.Duration, ok bool) {
 	if len(ts.heap) == 0 {
 		return 0, false

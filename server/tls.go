@@ -26,7 +26,7 @@ import (
 //     itself has to say (session tickets, key updates, alerts) up to maxSealed in all.
 //   - crypto/tls may be read again after an error that is Temporary: it keeps the part
 //     of a record that has come. It may not be written to again after any error, and
-//     wire.Write gives one only when the connection is to end.
+//     wire.Write returns one only when the connection is to end.
 const (
 	// sealPiece is the output in bytes that is sealed before it is sent.
 	sealPiece = 64 << 10
@@ -57,7 +57,7 @@ type wire struct {
 	dry, toEnd bool
 }
 
-// errAgain is wire.Read's "not now".
+// errAgain is the error of wire.Read if there is no input at present.
 var errAgain net.Error = again{}
 
 type again struct{}
@@ -68,7 +68,7 @@ func (again) Temporary() bool { return true }
 
 var errTooMuchSealed = errors.New("the client makes TLS answer without taking the answers")
 
-// Read gives input as it came.
+// Read returns the next input, sealed. During the handshake it waits for the loop to fetch some.
 func (w *wire) Read(p []byte) (int, error) {
 	if w.greet != nil && len(w.in) == 0 {
 		if err := w.greet.await(); err != nil {
@@ -101,7 +101,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return 0, err
 }
 
-// Write takes what is sealed.
+// Write appends sealed data to out, and never blocks.
 func (w *wire) Write(p []byte) (int, error) {
 	if len(w.out)-w.sent+len(p) > maxSealed {
 		return 0, errTooMuchSealed
@@ -134,7 +134,7 @@ func (w *wire) SetDeadline(time.Time) error      { return nil }
 func (w *wire) SetReadDeadline(time.Time) error  { return nil }
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
-// read is session.receive. It reads until p is full or there is no more.
+// read is session.receive for TLS. It reads until p is full or there is no more.
 func (t *secure) read(p []byte, toEnd bool) (n int, more bool, err error) {
 	t.wire.dry, t.wire.toEnd = false, toEnd
 	for n < len(p) {
@@ -158,7 +158,7 @@ func (t *secure) read(p []byte, toEnd bool) (n int, more bool, err error) {
 	return n, true, nil
 }
 
-// write is session.transmit. The first t.owed bytes of p are those of the last call whose
+// write is session.transmit for TLS. The first t.owed bytes of p are those of the last call whose
 // sealed form has not left.
 func (t *secure) write(p []byte, pool *bufferPool) (n int, full bool, err error) {
 	for {
@@ -183,7 +183,7 @@ func (t *secure) write(p []byte, pool *bufferPool) (n int, full bool, err error)
 // greetMemory is about what a handshake takes, in bytes.
 const greetMemory = 32 << 10
 
-// memory is what TLS keeps for a session beside crypto/tls's own memory, in bytes. During a
+// memory returns the memory of TLS for a session beside crypto/tls's own, in bytes. During a
 // handshake the wire is not read: the handshake's goroutine has it.
 func (t *secure) memory() int {
 	if t.greet != nil {
@@ -192,7 +192,7 @@ func (t *secure) memory() int {
 	return cap(t.wire.out)
 }
 
-// unsent says whether something sealed has not left.
+// unsent reports whether some sealed data has not left.
 func (t *secure) unsent() bool { return t.wire.sent < len(t.wire.out) }
 
 // end notifies the client that nothing follows, if no output is left and the socket has room. A

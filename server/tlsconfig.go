@@ -23,7 +23,7 @@ import (
 // TLS is the configuration that the options for TLS describe, which CONFIG SET renews.
 type TLS struct{ config atomic.Pointer[tls.Config] }
 
-// Config is the present one, for new connections. It is not to be changed.
+// Config returns the present configuration, for new connections. It must not be changed.
 func (t *TLS) Config() *tls.Config { return t.config.Load() }
 
 // tlsFront is what TLS connections are made with. It belongs to the loop.
@@ -50,9 +50,8 @@ func (f *tlsFront) setUp(o *Options) (err error) {
 	return err
 }
 
-// FollowTLS reads the configuration, now and after each change of an option; new connections
-// have the new one. Files are read then only, so CONFIG SET with the same names renews a
-// certificate.
+// FollowTLS reads the configuration, now and after each change of an option; new connections have
+// the new one. Files are read only then, so CONFIG SET with the same names renews a certificate.
 func FollowTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
 	t := &TLS{}
 	made, err := newTLSConfig(cfg)
@@ -100,7 +99,7 @@ func CheckTLS(cfg *config.Config, option string) error {
 	return all.OrNil()
 }
 
-// errUnset says that an option has no value which TLS needs.
+// errUnset is the error for an option without a value that TLS needs.
 type errUnset string
 
 func (e errUnset) Error() string { return string(e) }
@@ -109,7 +108,7 @@ func (e errUnset) Error() string { return string(e) }
 func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	made := &tls.Config{
 		SessionTicketsDisabled: !cfg.Bool("tls-session-caching"),
-		// Small first records are for pages that show before they are whole.
+		// Small first records help only with pages that show before they are whole.
 		DynamicRecordSizingDisabled: true,
 	}
 	var all config.Mistakes
@@ -142,8 +141,8 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	return made, all.OrNil()
 }
 
-// MemberTLS makes the configuration for members of a group among themselves, of which each one has
-// a certificate that the other ones demand.
+// MemberTLS makes the configuration for connections between members of a group. Each member has a
+// certificate, which the other one demands.
 func MemberTLS(cfg *config.Config) (*tls.Config, error) {
 	made, err := newTLSConfig(cfg)
 	if err != nil {
@@ -159,8 +158,7 @@ func MemberTLS(cfg *config.Config) (*tls.Config, error) {
 	return made, nil
 }
 
-// loadCertificate reads a certificate, with those that lead to its authority behind it,
-// and its key.
+// loadCertificate reads a certificate, followed by those that lead to its authority, and its key.
 func loadCertificate(certFile, keyFile, pass string) (none tls.Certificate, err error) {
 	var all config.Mistakes
 	read := func(option, name string) (text []byte) {
@@ -192,8 +190,8 @@ func loadCertificate(certFile, keyFile, pass string) (none tls.Certificate, err 
 // authorities has about 250,000.
 const maxPEM = 4 << 20
 
-// readPEM reads such a file. CONFIG SET may name anything, and the loop waits for it: so
-// it takes no pipe and no device, and nothing endless.
+// readPEM reads such a file. CONFIG SET may name anything, and the loop waits for the read. So
+// readPEM takes no pipe and no device, and nothing endless.
 func readPEM(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -285,8 +283,8 @@ func tlsVersions(text string) (lowest, highest uint16, err error) {
 	return lowest, highest, nil
 }
 
-// neverOffered are words of OpenSSL's cipher lists for what crypto/tls does not have, so
-// that to take it away changes nothing.
+// neverOffered are words of OpenSSL's cipher lists for ciphers that crypto/tls does not have, so
+// removing one changes nothing.
 var neverOffered = strings.Fields("aNULL eNULL NULL MD5 RC4 DES 3DES EXPORT EXP LOW MEDIUM PSK SRP DSS aDSS ADH AECDH DH DHE kDHE CAMELLIA SEED IDEA ARIA SSLv2 SSLv3")
 
 // tlsCiphers reads tls-ciphers, the cipher suites of TLS 1.2. They are names of OpenSSL or of IANA,
@@ -318,7 +316,7 @@ func tlsCiphers(text string) ([]uint16, error) {
 	return chosen, nil
 }
 
-// suitesNamed gives the suites of TLS 1.2 that a word of tls-ciphers stands for.
+// suitesNamed returns the suites of TLS 1.2 that a word of tls-ciphers stands for.
 func suitesNamed(name string) (ids []uint16) {
 	for _, suite := range tls.CipherSuites() {
 		if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {

@@ -15,9 +15,8 @@ import (
 	"hash"
 )
 
-// Private keys under a password come in two forms: PKCS #8 with PBES2 (RFC 8018), which
-// OpenSSL has written since 1.0, and the older one with the cipher's name in the head of
-// the PEM block.
+// Private keys under a password come in two forms. OpenSSL has written PKCS #8 with PBES2 (RFC
+// 8018) since 1.0. The older form has the cipher's name in the head of the PEM block.
 
 // maxIterations bounds what a key file may make the server compute.
 const maxIterations = 10_000_000
@@ -28,7 +27,7 @@ var (
 	errKeyForm   = errors.New("the key is encrypted in a way that is not supported: only PKCS #8 with PBES2, PBKDF2 and AES-CBC is")
 )
 
-// plainKey gives a PEM file with its encrypted keys decrypted.
+// plainKey returns a PEM file with its encrypted keys decrypted.
 func plainKey(text []byte, pass string) ([]byte, error) {
 	var plain []byte
 	for {
@@ -81,8 +80,8 @@ type (
 	}
 )
 
-// keyHashes and keyCiphers are what PBES2 may name: hashes for HMAC, and bytes of a key of
-// AES-CBC.
+// keyHashes and keyCiphers are the algorithms that PBES2 may name: hashes for HMAC, and the key
+// sizes of AES-CBC in bytes.
 var (
 	oidPBES2  = "1.2.840.113549.1.5.13"
 	oidPBKDF2 = "1.2.840.113549.1.5.12"
@@ -139,8 +138,7 @@ func decryptPKCS8(der, pass []byte) ([]byte, error) {
 	}
 	plain := make([]byte, len(key.Data))
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, key.Data)
-	// The padding says whether the password was right; most wrong ones break it, and the
-	// others break the key within.
+	// Most wrong passwords break the padding, and the others break the key within.
 	pad := int(plain[len(plain)-1])
 	if pad == 0 || pad > aes.BlockSize {
 		return nil, errWrongPass

@@ -10,8 +10,8 @@ import (
 const (
 	// slowSync is the cost of a commit from which on the loop does not wait for it.
 	slowSync = 200 * time.Microsecond
-	// largeCommit is from how many bytes on the loop does not wait for a commit, however
-	// fast the disk is.
+	// largeCommit is the size in bytes from which on the loop does not wait for a commit,
+	// however fast the disk is.
 	largeCommit = 1 << 20
 	// lingerTime bounds the wait for a client to take its last reply.
 	lingerTime = time.Second
@@ -139,8 +139,8 @@ func (l *loop) flush(s *session) {
 	}
 }
 
-// send writes the part of a session's output that may leave. It reports false when the
-// session had to be closed.
+// send writes the part of a session's output that may leave. It returns false if the session had to
+// be closed.
 func (l *loop) send(s *session, ready []byte) bool {
 	n, full, err := s.transmit(ready, &l.buffers)
 	if err != nil {

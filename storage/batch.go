@@ -56,7 +56,7 @@ func (b *cpBatch) sort() {
 	}
 }
 
-// runs gives the runs of consecutive entries with the same slot.
+// runs iterates over the runs of consecutive entries with the same slot.
 func (b *cpBatch) runs(yield func([]entry) bool) {
 	for from, to := 0, 0; from < len(b.entries); from = to {
 		for to = from + 1; to < len(b.entries) && b.entries[to].sl == b.entries[from].sl; to++ {
@@ -175,8 +175,8 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	return nil
 }
 
-// forget removes the entries in ttl of keys whose damaged records are replaced: one whose time was
-// reaped would remove the key after a restart. It reads all of ttl.
+// forget removes the old entries in ttl of keys whose damaged records are replaced. After a restart
+// such an entry could remove the key at its old deadline. forget reads all of ttl.
 func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
 	if len(w.timeless) == 0 {
 		return nil
@@ -236,7 +236,7 @@ func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) err
 	return nil
 }
 
-// nearEntries is how many records a run passes over on the way to the next one it wants.
+// nearEntries is how many records the cursor passes one by one before it seeks the next entry.
 const nearEntries = 8
 
 func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAfter,

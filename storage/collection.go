@@ -24,8 +24,8 @@ type opened struct {
 	k    Key // its name is the object's
 	o    *Object
 	made bool // there was no key before
-	// deadline is what the key gets when the command ends, 0: it keeps its own. It counts from the
-	// transaction's instant.
+	// deadline is the key's new deadline when the command ends; 0: the key keeps its own. It
+	// counts from the transaction's instant.
 	deadline int64
 }
 
@@ -94,7 +94,7 @@ func (t *Txn) create(k Key, v object.Value) *Object {
 	return o
 }
 
-// put logs an element that the value has now.
+// put logs the present state of an element of the value.
 func (h *handle) put(o *Object, elem, val []byte, deadline ttl.Deadline) {
 	p := h.t.s.part(h.k)
 	h.t.s.guard.noteElement(h.t, p.space, h.k, elem, deadline)
@@ -113,8 +113,8 @@ func (h *handle) renew(v object.Value) {
 	h.change() // it may be empty
 }
 
-// manyGone is the number of elements from which on a large removal is logged in another way. If
-// more than half of the value is removed, the log gets the remaining elements. It takes about as
+// manyGone is the smallest number of removed elements that may be logged in another way. If they
+// are more than half of the value, the log gets the remaining elements instead. It takes about as
 // long to log a removed element as to log a remaining one.
 const manyGone = 100
 
@@ -135,8 +135,8 @@ func (t *Txn) FlushValues() {
 	t.opened = t.opened[:0]
 }
 
-// flushWith is FlushValues, and gives the key of a value that the command has changed a deadline
-// that counts from now.
+// flushWith is FlushValues. It also sets the deadline of the key of a value that the command has
+// changed. The deadline counts from now.
 func (t *Txn) flushWith(o *Object, deadline int64) {
 	for i := range t.opened {
 		if t.opened[i].o == o {
@@ -178,7 +178,8 @@ func (t *Txn) flushValue(w opened) {
 // Hash is a key's hash within a transaction.
 type Hash struct{ members }
 
-// Hash opens a key's hash. ErrWrongType: the key has another type.
+// Hash opens a key's hash, which is empty for a missing or expired key. It returns ErrWrongType for
+// a key of another type.
 func (t *Txn) Hash(k Key) (Hash, error) {
 	h, err := t.open(k, object.TypeHash)
 	return Hash{members{h}}, err
@@ -186,7 +187,7 @@ func (t *Txn) Hash(k Key) (Hash, error) {
 
 var noHash = &object.Hash{}
 
-// Value is the hash, for reading only and until the next change.
+// Value returns the hash, for reading only and until the next change.
 func (h *Hash) Value() *object.Hash {
 	if o := h.object(); o != nil {
 		return o.val.(*object.Hash)
@@ -218,7 +219,8 @@ func (h *Hash) Delete(field []byte) bool {
 // Set is a key's set within a transaction.
 type Set struct{ members }
 
-// Set opens a key's set. ErrWrongType: the key has another type.
+// Set opens a key's set, which is empty for a missing or expired key. It returns ErrWrongType for a
+// key of another type.
 func (t *Txn) Set(k Key) (Set, error) {
 	h, err := t.open(k, object.TypeSet)
 	return Set{members{h}}, err
@@ -226,7 +228,7 @@ func (t *Txn) Set(k Key) (Set, error) {
 
 var noSet = &object.Set{}
 
-// Value is the set, for reading only and until the next change.
+// Value returns the set, for reading only and until the next change.
 func (s *Set) Value() *object.Set {
 	if o := s.object(); o != nil {
 		return o.val.(*object.Set)
@@ -237,8 +239,8 @@ func (s *Set) Value() *object.Set {
 // Reserve prepares for n members that the command will add (object.Set.Reserve).
 func (s *Set) Reserve(n int, first []byte) { s.change().val.(*object.Set).Reserve(n, first) }
 
-// Add adds a member without a deadline and returns whether it is new; one that is there
-// stays as it is.
+// Add adds a member without a deadline and returns whether it is new. An existing member keeps its
+// deadline.
 func (s *Set) Add(member []byte) bool {
 	if _, ok := s.Value().Has(member); ok {
 		return false
@@ -271,7 +273,8 @@ func (s *Set) Drop(member []byte) {
 // ZSet is a key's sorted set within a transaction.
 type ZSet struct{ members }
 
-// ZSet opens a key's sorted set. ErrWrongType: the key has another type.
+// ZSet opens a key's sorted set, which is empty for a missing or expired key. It returns
+// ErrWrongType for a key of another type.
 func (t *Txn) ZSet(k Key) (ZSet, error) {
 	h, err := t.open(k, object.TypeZSet)
 	return ZSet{members{h}}, err
@@ -279,7 +282,7 @@ func (t *Txn) ZSet(k Key) (ZSet, error) {
 
 var noZSet = &object.ZSet{}
 
-// Value is the sorted set, for reading only and until the next change.
+// Value returns the sorted set, for reading only and until the next change.
 func (z *ZSet) Value() *object.ZSet {
 	if o := z.object(); o != nil {
 		return o.val.(*object.ZSet)
@@ -332,7 +335,8 @@ func (z *ZSet) RemoveRange(from, to int) {
 // List is a key's list within a transaction.
 type List struct{ handle }
 
-// List opens a key's list. ErrWrongType: the key has another type.
+// List opens a key's list, which is empty for a missing or expired key. It returns ErrWrongType for
+// a key of another type.
 func (t *Txn) List(k Key) (List, error) {
 	h, err := t.open(k, object.TypeList)
 	return List{h}, err
@@ -340,7 +344,7 @@ func (t *Txn) List(k Key) (List, error) {
 
 var noList = &object.List{}
 
-// Value is the list, for reading only and until the next change.
+// Value returns the list, for reading only and until the next change.
 func (l *List) Value() *object.List {
 	if o := l.object(); o != nil {
 		return o.val.(*object.List)
@@ -362,7 +366,7 @@ func (l *List) PushBack(val []byte) {
 	l.pushed(o, number, moved, val)
 }
 
-// Insert puts an element before the one at an index, or at the tail if that is Len.
+// Insert puts an element before the one at an index, or at the tail if the index is Len.
 func (l *List) Insert(index int, val []byte) {
 	o := l.change()
 	number, moved := o.val.(*object.List).Insert(index, val)
@@ -393,8 +397,8 @@ func (l *List) SetAt(index int, val []byte) {
 	l.put(o, key[:], val, ttl.Deadline{})
 }
 
-// RemoveRange removes the elements of indexes from up to but not including to. For more than one
-// the log has the first and the last number only.
+// RemoveRange removes the elements of indexes from up to but not including to. If there are
+// several, the log gets only the first and the last number.
 func (l *List) RemoveRange(from, to int) {
 	v := l.Value()
 	from, to = max(from, 0), min(to, v.Len())
@@ -442,8 +446,8 @@ func (s *Store) overdue(k Key, now int64) bool {
 	return o.val.Len()-left > maxShed && (left > 0 || !s.Follower())
 }
 
-// shed removes elements that are due, at most limit of them, and the key with the last.
-// The records name each.
+// shed removes at most limit due elements, and the key with its last element. The records name each
+// element.
 func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	o := p.objectOf(*c)
 	o.unhide()

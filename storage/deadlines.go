@@ -6,8 +6,8 @@ import (
 	"keyp/storage/format"
 )
 
-// repairTimes replaces the damaged times of an image by those in ttl or of the corrected record, or
-// by none, and logs and counts that.
+// repairTimes replaces the damaged times of an image. It takes them from ttl or the corrected
+// record; without either the key has no deadline. It logs and counts the damage.
 func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
 	if !im.BadTime {
 		return

@@ -56,7 +56,8 @@ func (w *diskDeadlines) init(s *Store) {
 	w.next.Store(0) // the first look reads the bucket
 }
 
-// NextDeadline is when diskDeadlines has to be looked at: its earliest deadline or its end.
+// NextDeadline returns the time of the next work for ReapDue, in Unix ms. That is the earliest
+// deadline or the end of diskDeadlines. It returns false if no key is only on disk.
 func (w *diskDeadlines) NextDeadline() (int64, bool) {
 	if w.s.partials.Load() == 0 {
 		return 0, false
@@ -64,8 +65,8 @@ func (w *diskDeadlines) NextDeadline() (int64, bool) {
 	return w.next.Load(), true
 }
 
-// ReapDue removes keys that are due and only on disk. Keys with due elements it loads into memory,
-// where the shard's reaper removes the elements.
+// ReapDue removes keys that are due and only on disk, and returns how many. It loads keys with due
+// elements into memory, where the shard's reaper removes the elements.
 func (w *diskDeadlines) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return w.reapDue(now, budget, false)
 }
@@ -145,8 +146,8 @@ func (w *diskDeadlines) setNext() {
 	w.next.Store(next)
 }
 
-// expiredThrough is the latest instant, up to now, by which no key is due that is only on disk. It
-// is valid for shards that the caller has locked.
+// expiredThrough returns the latest instant up to now at which no key that is only on disk is due.
+// It is valid for shards that the caller has locked.
 func (w *diskDeadlines) expiredThrough(now int64) int64 {
 	if next, ok := w.NextDeadline(); ok {
 		now = min(now, next-1)
@@ -288,7 +289,8 @@ func (l *loads) loadInSpace(space uint32, k Key) (again bool) {
 	return true
 }
 
-// retire makes a key that only the data file has a tombstone.
+// retire replaces a key that is only in the data file by a tombstone. It returns false if the key
+// is in memory or its slot is not on disk.
 func (w *diskDeadlines) retire(p *part, sl *slot, k Key, at format.Times, typ object.Type) bool {
 	if !sl.partial || p.find(sl, k) != nil {
 		return false
@@ -316,7 +318,7 @@ func (s *Store) dbOf(space uint32) int {
 	return -1
 }
 
-// refill reads the next stretch of the ttl bucket; false when it could not.
+// refill reads the next part of the ttl bucket. It returns false after an error.
 func (w *diskDeadlines) refill() bool {
 	w.mu.Lock()
 	from := w.mu.end
@@ -327,7 +329,7 @@ func (w *diskDeadlines) refill() bool {
 	return w.join(from, entries, end, err)
 }
 
-// join adds the entries that were read from a place on; false with an error.
+// join adds the entries that read has returned for a place. It returns false if err is not nil.
 func (w *diskDeadlines) join(from ttl.NamedEntry, entries []ttl.NamedEntry, end ttl.NamedEntry,
 	err error) bool {
 	w.mu.Lock()
@@ -350,7 +352,7 @@ func (w *diskDeadlines) join(from ttl.NamedEntry, entries []ttl.NamedEntry, end 
 }
 
 // read returns the entries of the ttl bucket from a place on, and the place up to which they are
-// complete: at least a minute ahead where the bucket ends.
+// complete. At the end of the bucket that place is at least a minute ahead.
 func (w *diskDeadlines) read(from ttl.NamedEntry) (entries []ttl.NamedEntry, end ttl.NamedEntry,
 	err error) {
 	const ahead = 60_000
@@ -427,8 +429,8 @@ func (w *diskDeadlines) leave(deadline int64, on []byte) {
 	}
 }
 
-// trim cuts diskDeadlines if evictions have made it too large. No shard is locked: that takes a
-// while.
+// trim cuts diskDeadlines if evictions have made it too large. No shard is locked, since a cut
+// takes a while.
 func (w *diskDeadlines) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

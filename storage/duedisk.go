@@ -42,8 +42,8 @@ type leftKey struct {
 	due int64
 }
 
-// diskLeftMost and diskLeftBytes bound the number of keys that may leave a part's memory between
-// two steps of the walk, and the size of their names. If there are more, the walk begins again.
+// diskLeftMost bounds the number of keys that may leave a part's memory between two steps of the
+// walk, and diskLeftBytes the size of their names. If there are more, the walk begins again.
 const (
 	diskLeftMost  = 64 << 10
 	diskLeftBytes = 4 << 20
@@ -174,7 +174,7 @@ func (w *diskWalk) finish(s *Store) {
 	}
 }
 
-// begin begins at the front of ttl.
+// begin starts a new walk at the front of ttl.
 func (w *diskWalk) begin(v View) error {
 	w.begun.Store(true)
 	w.turn.cursor = format.TTLKey(nil, 0, nil)
@@ -193,7 +193,7 @@ func (w *diskWalk) begin(v View) error {
 	return nil
 }
 
-// step counts some entries of ttl, most of them at most.
+// step counts the next entries of ttl, at most the number most.
 func (w *diskWalk) step(v View, most int) error {
 	s := v.s
 	list, next, err := s.readDue(w.turn.cursor, math.MaxInt64, most)
@@ -227,7 +227,7 @@ func (p *part) onlyDisk(k Key) bool {
 	return sl.partial && p.find(sl, k) == nil
 }
 
-// learnDisk counts the shard's keys of a step: of the entries from where the walk was up to next.
+// learnDisk counts the shard's keys among the entries of a step, which ends at next.
 func (sh *shard) learnDisk(list []diskDue, next []byte) {
 	for _, e := range list {
 		db := sh.store.dbOf(e.space)

@@ -9,14 +9,15 @@ import (
 	"keyp/ttl"
 )
 
-// ownDeadlines are own deadlines of a part's keys in memory. They are the deadlines of keys that
-// the index has by an earlier deadline, that of an element. The zero value has none.
+// ownDeadlines contains own deadlines of a part's keys in memory: of those keys that the index
+// lists under an earlier deadline, which is an element's. The zero value has none.
 type ownDeadlines struct {
 	index *ttl.Index       // nil until there was one
 	at    map[uint64]int64 // by id
 }
 
-// noteOwn notes the own deadline of an object, whose entry in the index is at due, 0 for none.
+// noteOwn notes the own deadline of an object. due is the deadline of its entry in the index, 0 for
+// none.
 func (p *part) noteOwn(id uint64, due int64) {
 	own := int64(0)
 	if due != 0 {
@@ -65,7 +66,7 @@ func (d *laterDeadlines) watch(l *expiring) {
 	d.pages.Store(int32(len(d.mu.arrived)))
 }
 
-// take gives the keys that have come into memory since watch.
+// take returns the keys that have come into memory since watch, and ends the watch.
 func (d *laterDeadlines) take(l *expiring) []expiringOnDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +76,8 @@ func (d *laterDeadlines) take(l *expiring) []expiringOnDisk {
 	return arrived
 }
 
-// loaded notes a key that comes into memory with its own deadline, which is its next one or not.
-// Its shard is locked.
+// loaded notes a key that comes into memory with its own deadline. next: that is also its next
+// deadline. Its shard is locked.
 func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
 	if deadline == 0 || d.pages.Load() == 0 && (next || d.keyspaces.Load() == 0) {
 		return
@@ -132,7 +133,7 @@ func (d *laterDeadlines) note(deadline int64, on []byte) {
 	}
 }
 
-// drop removes one, if it is there.
+// drop removes a deadline of a key, if it is noted.
 func (d *laterDeadlines) drop(deadline int64, on []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +147,7 @@ func (d *laterDeadlines) remove(deadline int64, on []byte) {
 	}
 }
 
-// known notes that what ttl has from one place on and before another is known.
+// known notes that the entries of ttl from one place on and before another are known.
 func (d *laterDeadlines) known(space uint32, from, until DueCursor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,8 +156,8 @@ func (d *laterDeadlines) known(space uint32, from, until DueCursor) {
 	}
 }
 
-// between gives those from one place on and before another, walkNames at most; next is how far they
-// go.
+// between returns the later deadlines from one place on and before another, about walkNames at
+// most. next is the place where they end.
 func (d *laterDeadlines) between(space uint32, from,
 	until DueCursor) (list []expiringOnDisk, next DueCursor) {
 	d.mu.Lock()

@@ -22,7 +22,7 @@ type feed struct {
 	queues  []chan *stretch
 	running sync.WaitGroup
 
-	// Of the goroutine that reads the log.
+	// Used only by the goroutine that reads the log.
 	batches int64
 	bytes   int64 // in them
 	filling *stretch
@@ -172,7 +172,7 @@ func (f *feed) fail(at failure) {
 	f.r.meeting.callOff()
 }
 
-// errCalledOff: another replay failed before the record of a meeting.
+// errCalledOff is the error of a meeting that does not take place, since another replay has failed.
 var errCalledOff = errors.New("storage: another replay has failed")
 
 // meeting is where the replays wait for each other.

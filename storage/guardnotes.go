@@ -14,12 +14,12 @@ import (
 // Deadlines that count from the guarded time (EXPIRE, EX …) are noted by name, in the batch that
 // sets them. Each note is a field of a hash of the same shard, among the server's own data. The
 // field has the same deadline, so there are never more notes than deadlines to move. When the step
-// is confirmed, a deadline moves if the key or element still has the noted one.
+// of the wall clock is confirmed, a deadline moves if the key or element still has the noted one.
 
-// maxNotes is how many deadlines are noted.
+// maxNotes is the largest number of noted deadlines of all shards.
 const maxNotes = 1 << 20
 
-// notesKey is the key of a shard's notes.
+// notesKey returns the key of a shard's notes.
 func (s *Store) notesKey(shard int) Key {
 	for i := 0; ; i++ {
 		if k := s.SystemKey("clock.notes{" + strconv.Itoa(i) + "}"); s.shardOf(k.Slot) == shard {
@@ -44,7 +44,7 @@ func appendNoted(dst []byte, space uint32, name, elem []byte, element bool) []by
 	return dst
 }
 
-// noted is the key that a note is about, and the element. The database of the key is -1 if its
+// noted returns the key that a note is about, and the element. The database of the key is -1 if its
 // keyspace is gone. A shard is locked.
 func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 	f := format.Fields{Rest: at}
@@ -78,7 +78,7 @@ func (g *clockGuard) note(t *Txn, space uint32, k Key, elem []byte, element bool
 		at: appendNoted(nil, space, k.Name, elem, element), deadline: deadline})
 }
 
-// writeNotes puts the transaction's notes where they belong.
+// writeNotes writes the transaction's notes into the hashes of their shards.
 func (g *clockGuard) writeNotes(t *Txn) {
 	for _, n := range t.notes {
 		h, err := g.openNotes(t, n.shard)
@@ -107,7 +107,7 @@ func (h *Hash) has(field []byte) bool {
 	return ok
 }
 
-// carryNotes notes the deadlines that a key has from another one, whose value it got.
+// carryNotes copies the notes of a key to another key, which has got its value.
 func (g *clockGuard) carryNotes(t *Txn, from, to Key) {
 	if g.Since() == 0 {
 		return
@@ -147,7 +147,7 @@ func (g *clockGuard) isNoted(t *Txn, k Key, at []byte, deadline int64) bool {
 	return ok && d == deadline
 }
 
-// loadNoted loads what moveNoted will need, so that others need not wait for that.
+// loadNoted loads the keys that moveNoted will need, so that no command waits for these reads.
 func (g *clockGuard) loadNoted() {
 	s, t := g.s, g.s.NewTxn()
 	for i := range s.shards {

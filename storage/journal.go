@@ -27,8 +27,8 @@ type Journal interface {
 	// Append puts a batch after all earlier ones and returns its LSN. It copies the batch and does
 	// no I/O.
 	Append(batch []byte) (lsn uint64)
-	// AppendKeeping is Append of a batch in pieces whose memory is the log's: nobody may change it
-	// before the batch is durable, and the log does not read it afterwards.
+	// AppendKeeping is Append of a batch in pieces, and does not copy it. Nobody may change the
+	// pieces before the batch is durable. The log does not read them afterwards.
 	AppendKeeping(pieces [][]byte) (lsn uint64)
 
 	// Commit makes everything appended so far durable. It returns when that is done, or earlier;
@@ -39,9 +39,10 @@ type Journal interface {
 	// SetPolicy changes when batches become durable.
 	SetPolicy(wal.Policy)
 
-	// End is the LSN of the last batch.
+	// End returns the LSN of the last batch.
 	End() uint64
-	// Durable, and Synced, is the position before which all is durable, or synced. Neither falls.
+	// Durable returns the position before which all is durable, and Synced that before which
+	// all is synced. Neither falls.
 	Durable() uint64
 	Synced() uint64
 	// Settled returns nil after all before lsn is settled; it starts the write and the sync itself.
@@ -57,26 +58,26 @@ type Journal interface {
 	Release(first uint64) error
 	// DropSpares removes the segments that are kept for later use. An error leaves them.
 	DropSpares()
-	// First is the number of the first segment; 0 if there is no room for any. Right after the
-	// opening it may be recorded as the first one needed.
+	// First returns the number of the first segment; 0 if there is no room for any. Right after
+	// the opening it may be recorded as the first one needed.
 	First() uint64
-	// Size is how many bytes a recovery would read.
+	// Size returns the number of bytes that a recovery would read.
 	Size() int64
 
-	// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is
-	// there.
+	// NextCost returns how many bytes of disk the segment after the present one will take: 0 if
+	// it exists already.
 	NextCost() int64
-	// Full reports that there is no room on disk for further segments.
+	// Full reports whether there is no room on disk for further segments.
 	Full() bool
-	// Room is how many bytes the last segment still takes while there is no room for another, and
-	// how many it takes in all.
+	// Room returns how many bytes still fit into the last segment while there is no room for
+	// another, and the segment's size.
 	Room() (left, size int64)
-	// Err is the failure that ended the log, or nil.
+	// Err returns the failure that ended the log, or nil.
 	Err() error
-	// SyncCost is how long a write with its sync takes at present.
+	// SyncCost returns how long a write with its sync takes at present.
 	SyncCost() time.Duration
-	// Syncs and Commits are durations of syncs in microseconds, and bytes of commits, since the
-	// opening.
+	// Syncs and Commits return the durations of syncs in microseconds, and the bytes of
+	// commits, since the opening.
 	Syncs() histogram.Reading
 	Commits() histogram.Reading
 
@@ -96,11 +97,10 @@ var ErrDeposed = errors.New(
 // LogPosition is where replay begins in a log.
 type LogPosition struct {
 	Segment uint64
-	// Position is up to where the store had the log when the segment was rotated to: batches that
-	// end there or before are in the data file, and are not replayed. A replicated log may have
-	// such in the segment. That of a server that is alone has none, and its position is 0. At 0 of
-	// segment 0, which is where a new data file begins, a log that has lost its beginning must not
-	// open.
+	// Position is the position before which the data file has all batches. Batches that end
+	// there or before are not replayed; the segment of a replicated log may have some. The log
+	// of a server that is alone has none, and its Position is 0. A new data file begins at
+	// position 0 of segment 0. From there a log that has lost its beginning must not open.
 	Position uint64
 }
 

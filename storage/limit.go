@@ -32,7 +32,7 @@ func (t *Txn) Limit(k Key) (Limit, error) {
 
 var noLimit = &object.Limit{}
 
-// Value is the limits, for reading only and until the next change.
+// Value returns the limits, for reading only and until the next change.
 func (l *Limit) Value() *object.Limit {
 	if l.made != nil {
 		return l.made
@@ -43,7 +43,8 @@ func (l *Limit) Value() *object.Limit {
 	return noLimit
 }
 
-// present is object where nothing but this handle changes the key.
+// present returns the key's value, nil for none. Unlike object it expects that only this handle
+// changes the key.
 func (l *Limit) present() *Object {
 	if l.o == nil || l.o.is(stateGone) {
 		return nil
@@ -51,7 +52,7 @@ func (l *Limit) present() *Object {
 	return l.o
 }
 
-// edit gives the value, made if missing, as one that this command changes.
+// edit returns the value for a change by this command. It creates a missing key.
 func (l *Limit) edit() *object.Limit {
 	l.t.limits.Clear()
 	return l.change().val.(*object.Limit)
@@ -105,7 +106,7 @@ func (l *Limit) Hold(id []byte, rules []object.LimitRule, cost, deadline int64) 
 	l.log(ttl.In(deadline))
 }
 
-// Return ends a reservation; false: there is none of that id.
+// Return ends a reservation. It returns false if there is none with this id.
 func (l *Limit) Return(id []byte) bool {
 	if !l.Value().Held(id) {
 		return false
@@ -115,7 +116,8 @@ func (l *Limit) Return(id []byte) bool {
 	return true
 }
 
-// Confirm ends a reservation whose cost counts as admitted now; false: there is none of that id.
+// Confirm ends a reservation; its cost counts as admitted now. It returns false if there is none
+// with this id.
 func (l *Limit) Confirm(id []byte) bool {
 	if !l.Value().Held(id) {
 		return false
@@ -125,8 +127,8 @@ func (l *Limit) Confirm(id []byte) bool {
 	return true
 }
 
-// Finish gives the key the deadline at which nothing of it counts any more, or deletes it if that
-// has come. It ends a command, as FlushValues does.
+// Finish sets the key's deadline to the time at which nothing of it counts any more, or deletes the
+// key if that time has come. It ends a command, as FlushValues does.
 func (l *Limit) Finish() {
 	t, at := l.t, l.Value().FreshAt()
 	if l.made != nil {

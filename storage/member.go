@@ -34,10 +34,10 @@ func (o *Options) belongs(st *format.State) error {
 	return nil
 }
 
-// BecomeMember makes the directory o.Dir of a server that was alone a member's. The server was
-// closed with a checkpoint, so all of its data is in the data file. Its log continues at the place,
-// which is one of another log. The change is one transaction. Before it the directory is as it was;
-// after an error it may be either. The old log is not removed.
+// BecomeMember turns the directory o.Dir of a server that was alone into a member's. The server was
+// closed with a checkpoint, so all of its data is in the data file. Its log continues at the
+// position at, which belongs to another log. The change is one transaction: after an error the
+// directory is of either kind. The old log is not removed.
 func BecomeMember(o Options, at LogPosition) (err error) {
 	if err := o.Complete(); err != nil {
 		return err
@@ -75,8 +75,8 @@ func BecomeMember(o Options, at LogPosition) (err error) {
 	return s.file.commitAgain()
 }
 
-// ReadLogPosition returns where a member's data file needs its log from. The error is ErrAlone for
-// the directory of a server that is alone, a new one among them.
+// ReadLogPosition returns the position from which a member's data file needs its log. The error is
+// ErrAlone for the directory of a server that is alone, a new one among them.
 func ReadLogPosition(o Options) (at LogPosition, err error) {
 	if err := o.Complete(); err != nil {
 		return at, err

@@ -68,13 +68,13 @@ func (s *Store) Mirror() *Mirror {
 	return m
 }
 
-// Applied is the LSN of the last batch that a follower's memory has.
+// Applied returns the LSN of the last batch that a follower's memory has.
 func (s *Store) Applied() uint64 { return s.follower.applied.Load() }
 
 // Apply applies a batch whose LSN is lsn. It does nothing for a batch that the store has already.
 // The batch may not change meanwhile.
 //
-// ErrLeads leaves the store as it was. After any other error memory may have a part of the batch:
+// After ErrLeads the store is unchanged. After any other error memory may have a part of the batch:
 // the store has failed then.
 func (m *Mirror) Apply(lsn uint64, batch []byte) error {
 	s := m.s
@@ -166,7 +166,7 @@ func (m *Mirror) needs(tag byte, space uint32, name []byte) {
 	}
 }
 
-// begin locks the shards that the batch is about, with its keys in memory.
+// begin loads the batch's keys into memory, and locks the shards that the batch is about.
 func (m *Mirror) begin() error {
 	s := m.s
 	for tries := 0; ; tries++ {
@@ -193,7 +193,7 @@ func (m *Mirror) begin() error {
 	}
 }
 
-// missing are the keys that memory does not know, and that can be read.
+// missing returns the batch's keys that have to be loaded, since they may be only on disk.
 func (m *Mirror) missing() (keys []neededKey) {
 	if m.s.partials.Load() == 0 {
 		return nil
@@ -209,8 +209,8 @@ func (m *Mirror) missing() (keys []neededKey) {
 // replaces reports whether the batch replaces a key that is damaged on disk.
 func (k neededKey) replaces(err error) bool { return k.stated && errors.Is(err, ErrCorrupt) }
 
-// loadLocked loads keys that leave memory again and again, or are damaged, with their shards
-// locked.
+// loadLocked loads keys with their shards locked. It is for keys that leave memory again and again,
+// or are damaged.
 func (m *Mirror) loadLocked(keys []neededKey) error {
 	for _, k := range keys {
 		if err := m.t.Load(k.Key); k.replaces(err) {
@@ -279,7 +279,7 @@ func (m *Mirror) removing(p *part, sl *slot, k Key) {
 	t.shedding = false
 }
 
-// opening comes before a value changes in place.
+// opening prepares a value for a change in place. It replaces a value that has readers by a copy.
 func (m *Mirror) opening(p *part, sl *slot, c *cell, o *Object) {
 	if o.read() {
 		p.setApart(sl, c, o)

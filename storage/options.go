@@ -32,8 +32,8 @@ type Options struct {
 
 	Sync        wal.Policy
 	SegmentSize int64
-	// CheckpointBytes is the size of the log at which a checkpoint starts, if it would not
-	// take too long to replay before (replayBudget).
+	// CheckpointBytes is the size of the log at which a checkpoint starts. It starts earlier if
+	// a replay of the log would take too long (replayBudget).
 	CheckpointBytes int64
 	// MaxMemory bounds the memory of keys, index and buffers; over it, keys that the data file has
 	// leave memory. 0: no bound.
@@ -57,9 +57,9 @@ type Options struct {
 	// own records stay in memory, and there are no checkpoints. For tools.
 	ReadOnly bool
 
-	// ClockJumpLimit is the longest forward step of the wall clock that the store's time follows
-	// (guard.go); 0: it follows every step. After a longer step, ClockJumpPatience is how long the
-	// store's time stays behind by itself; 0: it follows at once.
+	// ClockJumpLimit is the longest forward step of the wall clock that the store's time
+	// follows (guard.go); 0: it follows every step. After a longer step, the store's time stays
+	// behind for ClockJumpPatience before it follows by itself; 0: it follows at once.
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
 	// Member: the server is a member of a group, and its log is replicated. The directory must be a
@@ -70,7 +70,7 @@ type Options struct {
 	// Follower: the store begins as a follower's (follower.go).
 	Follower bool
 
-	// OpenLog opens the log: it passes each batch from the place on to replay, and calls o's
+	// OpenLog opens the log. It passes each batch from the position on to replay, and calls o's
 	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone. For a
 	// member's store that is ReadOnly it changes nothing on disk.
 	OpenLog func(o wal.Options, from LogPosition,
@@ -94,7 +94,7 @@ type Options struct {
 	Testing Testing
 }
 
-// Options returns how the store was opened, completed with the defaults.
+// Options returns the store's options, completed with the defaults.
 func (s *Store) Options() Options { return s.options }
 
 // Complete sets the fields without a value to their defaults, as Open does. The error says which

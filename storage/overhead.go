@@ -7,8 +7,7 @@ import (
 
 // MaxMemory bounds the process's memory, and the store's accounts show only a part of that. The
 // overhead is the remainder: the runtime's own memory, gaps between blocks and between objects,
-// buffers of clients and of checkpoints, scripts. It is charged to the keys: they may use that much
-// less.
+// buffers of clients and of checkpoints, scripts. The keys may use less memory by the overhead.
 //
 // The process's memory includes an unknown amount of garbage. So the overhead is the minimum over
 // some seconds in which the garbage collector ran. Memory that is needed for a shorter time, as by
@@ -29,15 +28,15 @@ type overheadWindow struct {
 const (
 	// overheadTime is the minimum length of a window.
 	overheadTime = 5 * time.Second
-	// overheadShare bounds the part of MaxMemory that the overhead, without the gaps between
-	// objects, leaves to no keys: even a small MaxMemory has room for some keys.
+	// overheadShare bounds the charged overhead, without the gaps between objects, to a part of
+	// MaxMemory: even a small MaxMemory has room for some keys.
 	overheadShare = 2
 	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which new values and
 	// copies (defrag.go) close later: without a bound more and more keys would have to leave.
 	gapShare = 8
 )
 
-// charge returns how much less than limit the keys may use, where the accounts show used.
+// charge returns the bytes of limit that the keys may not use. The accounts show used bytes.
 func (o *overhead) charge(m ProcessMemory, now time.Duration, used, limit int64) int64 {
 	if o.current.began == 0 || m.Cycles != o.current.cycles && now-o.current.began >= overheadTime {
 		if o.last = o.current; o.last.began == 0 {
@@ -52,7 +51,7 @@ func (o *overhead) charge(m ProcessMemory, now time.Duration, used, limit int64)
 	return min(least.bytes-least.gaps, limit/overheadShare) + min(least.gaps, limit/gapShare)
 }
 
-// least is the window that had the least overhead.
+// least returns the window that had the least overhead.
 func (o *overhead) least() overheadWindow {
 	if o.last.bytes < o.current.bytes {
 		return o.last
@@ -60,9 +59,9 @@ func (o *overhead) least() overheadWindow {
 	return o.current
 }
 
-// gaps returns how large the gaps between objects were when there was the least overhead, and how
-// many bytes of keys have left memory since the earlier window began; since is 0 before there are
-// two.
+// gaps returns the size of the gaps between objects at the time of the least overhead. left is how
+// many bytes of keys have left memory since the earlier window began. since is that beginning, 0
+// before there are two windows.
 func (o *overhead) gaps() (bytes, left int64, since time.Duration) {
 	return o.least().gaps, o.last.left + o.current.left, o.last.began
 }

@@ -87,7 +87,7 @@ type slot struct {
 	dirty      int32  // cells with cellDirty
 	num        uint16 // the slot's number
 	lastDelete uint64 // LSN of the newest removal: a miss depends on it
-	// Rises when a cell leaves, so that a copy read from disk before is known stale.
+	// It rises when a cell leaves, so that an earlier copy from disk is known to be outdated.
 	epoch    uint32
 	partial  bool   // keys may be on disk that are not in the table
 	inflight bool   // a checkpoint has copied cells and has not committed: no key may be evicted
@@ -114,13 +114,13 @@ func (sh *shard) makePart(db int) *part {
 	return p
 }
 
-// groupSlots is how many slots are allocated together, so that a database of few keys needs some
-// kilobytes for each key instead of the memory of all slots.
+// groupSlots is how many slots are allocated together: a database of few keys needs some kilobytes
+// for each key instead of the memory of all slots.
 const groupSlots = 32
 
 func (p *part) slot(k Key) *slot { return p.slotAt(int(k.Slot - p.first)) }
 
-// slotAt is the slot with a number within the part.
+// slotAt returns the slot with a number within the part, and makes it if there is none.
 func (p *part) slotAt(i int) *slot {
 	if g := p.groups[i/groupSlots]; g != nil {
 		return &g[i%groupSlots]
@@ -128,7 +128,7 @@ func (p *part) slotAt(i int) *slot {
 	return p.makeSlot(i)
 }
 
-// hasSlot says whether the key's slot was made.
+// hasSlot reports whether the key's slot was made.
 func (p *part) hasSlot(k Key) bool { return p.groups[(k.Slot-p.first)/groupSlots] != nil }
 
 func (p *part) makeSlot(i int) *slot {
@@ -161,7 +161,7 @@ func (p *part) freeTables() {
 	p.objects, p.own = objects{}, ownDeadlines{}
 }
 
-// idle reports whether slots without cells are as if they had never been used.
+// idle reports whether slots without cells are in the state of new slots.
 func (sh *shard) idle(g *[groupSlots]slot) bool {
 	durable := sh.store.log.Durable()
 	for i := range g {
@@ -173,7 +173,7 @@ func (sh *shard) idle(g *[groupSlots]slot) bool {
 	return true
 }
 
-// used visits the slots that ever had a key, from a number within the part on.
+// used visits the slots that were made, from a number within the part on.
 func (p *part) used(from int, visit func(*slot) bool) {
 	for i, g := range p.groups {
 		if g == nil {
@@ -187,7 +187,7 @@ func (p *part) used(from int, visit func(*slot) bool) {
 	}
 }
 
-// allUsed returns the slots that ever had a key.
+// allUsed returns the slots that were made.
 func (p *part) allUsed() (slots []*slot) {
 	p.used(0, func(sl *slot) bool {
 		slots = append(slots, sl)
@@ -228,8 +228,8 @@ const (
 
 func (p *part) deadline(c cell) int64 { return p.item(c).Deadline() }
 
-// due is a key's time in the expiration index: the earlier of its deadline and the first deadline
-// of an element.
+// due returns a key's time in the expiration index: the earlier of its deadline and the first
+// deadline of an element.
 func (p *part) due(c cell) int64 {
 	if c.Is(keytable.Obj) {
 		return p.objects.at(c.Ref()).due()
@@ -283,7 +283,8 @@ func (p *part) setIndex(id uint64, old, new int64) {
 	p.index.Set(id, old, new)
 	p.sum += p.shard.store.spanOf(new) - p.shard.store.spanOf(old)
 	if new != 0 && new <= p.shard.mu.logged {
-		// The global transaction has an older instant: what it sets now is not gone.
+		// The global transaction has an older instant: it may set a deadline that is not
+		// gone.
 		p.shard.mu.logged = new - 1
 	}
 	if new != 0 && new < p.shard.nextDue.Load() {
@@ -292,8 +293,8 @@ func (p *part) setIndex(id uint64, old, new int64) {
 	}
 }
 
-// spanOf is how long after the opening of the store a deadline is, in ms, and at most
-// some 35 years: small enough to be summed over all keys. 0 for no deadline.
+// spanOf returns the time from the opening of the store to a deadline, in ms. It is at most some 35
+// years, small enough to be summed over all keys. 0 for no deadline.
 func (s *Store) spanOf(deadline int64) int64 {
 	if deadline == 0 {
 		return 0
@@ -340,7 +341,7 @@ func (p *part) drop(sl *slot, c *cell) {
 	sl.epoch++
 }
 
-// remove removes a live key from index, counts and table.
+// remove removes a live key from the index and the counts, and retires its cell.
 func (p *part) remove(sl *slot, c *cell) {
 	if _, d := p.unindex(sl, c); d != 0 {
 		p.expires--
@@ -421,8 +422,8 @@ func fitsBlock(key []byte, n int) bool {
 
 const maxSlabKey = slab.MaxBlock - slab.Header
 
-// recounted updates counts and index for a key that now exists with deadline; old is its previous
-// deadline, existed whether it existed.
+// recounted updates the counts for a key that now exists with deadline. old is its previous
+// deadline, and existed says whether it existed.
 func (p *part) recounted(t *Txn, existed bool, old, deadline int64) {
 	if existed && (old == 0) == (deadline == 0) {
 		return
@@ -457,8 +458,8 @@ func (p *part) timedNow(t *Txn, o *Object, has bool) {
 	}
 }
 
-// unindex removes the cell's key from the index, and returns what was there. It does not log the
-// counts.
+// unindex removes the cell's key from the index and from the count of timed keys. It returns
+// whether the key existed, and its deadline. It does not log the counts.
 func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
 	if !exists(c) {
 		return false, 0
@@ -497,8 +498,8 @@ func (p *part) room(size int) bool {
 	return p.slabs.Room(size, p.shard.store.bounds.slabChunks)
 }
 
-// spilled is a small string for which the slabs have no room. On disk and in the log it is like any
-// other small string, so it has no id. It is never changed in place.
+// spilled returns a small string for which the slabs have no room. On disk and in the log it is
+// like any other small string, so it has no id. It is never changed in place.
 func spilled(name, value []byte) *Object {
 	return &Object{key: string(name), val: &object.String{Data: bytes.Clone(value)},
 		state: stateInline}
@@ -510,8 +511,8 @@ func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline i
 		deadline)
 }
 
-// replace replaces c, which may be nil, a tombstone or a live key, by a new cell, updates counts,
-// index and dirtiness, and returns where the cell is.
+// replace puts a new cell in the place of c, which may be nil, a tombstone or a live key. It
+// updates counts, index and dirtiness, and returns where the cell is.
 func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int64) *cell {
 	timed := p.timed
 	existed, old := p.unindex(sl, c)
@@ -545,7 +546,7 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 	return c
 }
 
-// setHeader writes a header whose deadline index and counts have already.
+// setHeader writes a key's header. Index and counts have the deadline already.
 func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
 	if c.Is(keytable.Obj) {
 		o := p.objects.at(c.Ref())
@@ -559,7 +560,7 @@ func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
 	*b.Flags() &^= flagRaw
 }
 
-// objectOf is the cell's object, nil if it is a block.
+// objectOf returns the cell's object, nil if the key is in a block.
 func (p *part) objectOf(c cell) *Object {
 	if c.Is(keytable.Obj) {
 		return p.objects.at(c.Ref())
@@ -567,8 +568,8 @@ func (p *part) objectOf(c cell) *Object {
 	return nil
 }
 
-// emptied reports whether a key's value has lost its last element. That was a change of the key;
-// its deletion is no other.
+// emptied reports whether a key's value has lost its last element. That loss was a change of the
+// key, so its deletion does not count as another one.
 func (p *part) emptied(c cell) bool {
 	o := p.objectOf(c)
 	return o != nil && o.val.Len() == 0

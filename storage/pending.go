@@ -84,7 +84,7 @@ func (d *dueChanges) write(tx *bolt.Tx) (size int, err error) {
 	return size, nil
 }
 
-// pendingIn is the length of a data file's pending changes; damaged ones count too.
+// pendingIn returns the length of a data file's pending changes; damaged ones count too.
 func pendingIn(tx *bolt.Tx) (size int) {
 	_ = each(tx, format.BucketPending, nil, func(error) { size++ }, func(_, v []byte) error {
 		size += len(v)
@@ -107,7 +107,7 @@ type pendingMoves struct {
 	damaged error // a value of pending that was left out
 }
 
-// read takes all of pending.
+// read reads all of pending.
 func (d *pendingMoves) read(tx *bolt.Tx) error {
 	d.Grow(pendingIn(tx))
 	err := each(tx, format.BucketPending, nil, func(err error) {
@@ -125,7 +125,8 @@ func (d *pendingMoves) read(tx *bolt.Tx) error {
 	return nil
 }
 
-// some applies moves from from on, as many as fit one transaction, and returns the next.
+// some applies as many moves as fit one transaction, from number from on. It returns the next
+// number.
 func (d *pendingMoves) some(tx *bolt.Tx, from, step int) (next int, err error) {
 	b := tx.Bucket(format.BucketTTL)
 	b.FillPercent = fillPercent
@@ -148,7 +149,7 @@ func (d *pendingMoves) some(tx *bolt.Tx, from, step int) (next int, err error) {
 	return next, nil
 }
 
-// pendingLimit is the most bytes of pending changes.
+// pendingLimit returns the largest size of the pending changes, in bytes.
 func (cp *checkpointer) pendingLimit() int {
 	limit := cp.s.bounds.pendingBytes
 	if m := cp.s.maxMemory.Load(); m > 0 {

@@ -33,7 +33,7 @@ func (l *pieceList) add(piece []byte) {
 	l.size += len(piece)
 }
 
-// BatchBytes is the length of the batch so far.
+// BatchBytes returns the length of the batch so far.
 func (b *txnBatch) BatchBytes() int { return b.before.size + len(b.buf) }
 
 // cutBatch begins another piece if the last one is complete.
@@ -74,8 +74,8 @@ func (t *Txn) shareString(o *Object, s *object.String) {
 	})
 }
 
-// unshare makes a string's bytes its own, before they are changed, if the log may still need them
-// as they are.
+// unshare is called before a string is changed in place. It copies the bytes if the log may still
+// need the old ones.
 func (o *Object) unshare(st *Store) {
 	if !o.is(stateShared) {
 		return

@@ -44,7 +44,7 @@ func (s *Store) Prefetch(db int, names [][]byte) {
 	}
 }
 
-// Prefetch is the store's, for the first of keys whose shards the transaction has locked.
+// Prefetch is Store.Prefetch for keys whose shards the transaction has locked.
 func (t *Txn) Prefetch(keys []Key) {
 	if !t.Offloaded() {
 		t.s.prefetchKeys(keys[:min(len(keys), PrefetchKeys)], t.mask)

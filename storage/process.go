@@ -28,7 +28,8 @@ var memoryMetrics = []string{
 	"/gc/cycles/total:gc-cycles",
 }
 
-// ReadProcessMemory does not stop the world, unlike runtime.ReadMemStats.
+// ReadProcessMemory reads the process's memory. Unlike runtime.ReadMemStats it does not stop the
+// world.
 func ReadProcessMemory() ProcessMemory {
 	samples := make([]metrics.Sample, len(memoryMetrics))
 	for i, name := range memoryMetrics {

@@ -19,7 +19,7 @@ import (
 // return. bbolt verifies nothing. So:
 //
 //   - Before bbolt maps the file, its meta pages and its list of free pages are read
-//     (dataFile.prove): bbolt would give live pages away by a damaged one.
+//     (dataFile.prove): with a damaged list bbolt would overwrite pages in use.
 //   - While the log is replayed, the branch pages are read (boltfile.Prove). This proves that they
 //     lead to no free page, and to no page that is also elsewhere in a tree. So a look-up never
 //     ends in an old copy of a page. They are about a hundredth of the file. Damage ends the start.
@@ -66,7 +66,7 @@ func (df *dataFile) prove(path string) error {
 	return df.damaged(path, err)
 }
 
-// damaged adds the file and the tools to use to an error of reading the data file.
+// damaged adds the file's path and the useful tools to an error of reading the data file.
 func (df *dataFile) damaged(path string, err error) error {
 	if err == nil {
 		return nil

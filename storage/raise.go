@@ -1,7 +1,7 @@
 package storage
 
-// RaiseTo sets an atomic number to a value, unless the number is larger already. Any goroutine may
-// do so at the same time.
+// RaiseTo sets an atomic number to a value, unless the number is larger already. Several goroutines
+// may call it at the same time.
 func RaiseTo[T int64 | uint64](a interface {
 	Load() T
 	CompareAndSwap(old, new T) bool

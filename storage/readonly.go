@@ -19,8 +19,8 @@ import (
 // memory. There are no checkpoints.
 
 // LockForReading locks the directory, so that no process writes to it until the lock is closed. It
-// returns ErrLocked if one does, and a nil lock for a directory that was never written to, or that
-// this process may not write to.
+// returns ErrLocked if a process has the directory locked. The lock is nil for a directory that was
+// never written to, or that this process may not write to.
 func (o *Options) LockForReading() (io.Closer, error) {
 	if _, err := os.Stat(filepath.Join(o.Dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -14,14 +14,15 @@ import (
 // The reaper removes keys at their deadline. It finds keys in memory by the shards' indexes, and
 // keys that are only on disk by diskDeadlines.
 
-// source is the ttl.Source of a shard: by it the reaper removes the keys of that shard.
+// source is the ttl.Source of a shard: through it the reaper removes the keys of that shard.
 type source struct {
 	sh    *shard
 	t     *Txn
 	names []byte // records of the keys removed last, in case these must be named
 }
 
-// NextDeadline is at most the shard's earliest deadline.
+// NextDeadline returns a time, in Unix ms, that is at most the shard's earliest deadline. It
+// returns false if there is none.
 func (r *source) NextDeadline() (int64, bool) {
 	due := r.sh.nextDue.Load()
 	return due, due != never
@@ -144,10 +145,10 @@ const reapLooks = 16
 // shedStep is how many elements of a key the reaper removes between two readings of the clock.
 const shedStep = 64
 
-// reportStep is how many bytes the hooks note between two readings of the clock, and a little more.
+// reportStep is about how many bytes the hooks note between two readings of the clock.
 const reportStep = 64 << 10
 
-// firstDue is the earliest entry of all databases that is due.
+// firstDue returns the earliest entry of all databases that is due.
 func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {
 	for i, q := range sh.mu.parts {
 		if q == nil {
@@ -195,8 +196,8 @@ func (s *Store) startReaper() {
 	})
 }
 
-// FirstDue is the earliest deadline of the keys and elements that are in memory or on disk;
-// math.MaxInt64: there is none. What is being removed still counts.
+// FirstDue returns the earliest deadline, in Unix ms, of the keys and elements in memory or on
+// disk; math.MaxInt64: there is none. Keys and elements that are being removed still count.
 func (s *Store) FirstDue() int64 {
 	first := int64(math.MaxInt64)
 	if next, ok := s.diskDeadlines.NextDeadline(); ok {
@@ -250,7 +251,7 @@ func (s *Store) SetActiveExpire(on bool) {
 	s.pauseReaper()
 }
 
-// Reap removes everything that is due, and returns how much that was.
+// Reap removes all keys and elements that are due, and returns how many.
 func (s *Store) Reap() (n int) {
 	now := s.now()
 	for more := true; more; { // first, since it loads keys
@@ -287,7 +288,7 @@ func (s *Store) clockStepped(wall, last int64) {
 const stepBackTries = 100
 
 // stepBack removes all that is due, and then lets time follow the clock. Meanwhile keys come into
-// memory and leave it, and the clock may step forward again, so it checks with all shards locked
+// memory and leave it, and the clock may step forward again. So it checks with all shards locked
 // whether anything is left.
 func (s *Store) stepBack() {
 	t := s.NewTxn()
@@ -327,14 +328,14 @@ func (s *Store) reapedAll(now int64) bool {
 	return true
 }
 
-// expiredThrough is the latest instant, up to now, by which nothing of the shard is due. The shard
-// is locked.
+// expiredThrough returns the latest instant up to now at which nothing of the shard is due. The
+// shard is locked.
 func (sh *shard) expiredThrough(now int64) int64 {
 	return min(sh.store.diskDeadlines.expiredThrough(now), sh.nextDue.Load()-1)
 }
 
-// clockJumped notes a jump that the reaper saw. A step back, and one forward by much, is handled by
-// the first that asks for the time.
+// clockJumped notes a jump that the reaper saw. The next reading of the store's time handles a step
+// back, or a long step forward.
 func (s *Store) clockJumped(ms int64) {
 	if ms > 0 {
 		s.stats.ClockSteps.Add(1)

@@ -85,7 +85,7 @@ func (s *Store) eachObject(fn func(*Object)) {
 	}
 }
 
-// Replayed is what memory has of a key after the log was replayed.
+// Replayed is the state of a key in memory after the log was replayed.
 type Replayed struct {
 	DB     int    // the number of its database; -1 if no database has the keyspace
 	Known  bool   // memory has the key, or knows that it was deleted
@@ -93,7 +93,7 @@ type Replayed struct {
 	ID     uint64 // of its value; 0 for a small string
 }
 
-// Replayed looks a key up in memory alone, by the id of its keyspace.
+// Replayed looks a key up only in memory, by the id of its keyspace.
 func (s *Store) Replayed(space uint32, name []byte) Replayed {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -111,10 +111,10 @@ func (s *Store) Replayed(space uint32, name []byte) Replayed {
 	return r
 }
 
-// Reconcile corrects what a lost part of the log leaves: values that a checkpoint had written in
-// part and that no record completes, with gaps collections without elements, and the counts of
-// keys. It reports each such value, also one that memory has, unless stated says that the log
-// states its key.
+// Reconcile corrects the data after a part of the log was lost. It ends values that a checkpoint
+// had written in part and that no record completes. With gaps it removes collections without
+// elements. It counts the keys again. It reports each unfinished value, also one that memory has,
+// unless stated says that the log states its key.
 func (s *Store) Reconcile(gaps bool, stated func(space uint32, name string) bool,
 	report func(Unfinished)) error {
 	if err := s.endUnfinished(stated, report); err != nil {

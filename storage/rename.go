@@ -51,8 +51,8 @@ func (t *Txn) Rename(from, to Key) bool {
 	return true
 }
 
-// Copy gives another name the same value and deadline; its old value is lost. It returns false for
-// a missing or expired key. It raises no event but New.
+// Copy gives the key to the value and deadline of from; the old value of to is lost. It returns
+// false for a missing or expired key. It raises no event but New.
 func (t *Txn) Copy(from, to Key) bool {
 	t.FlushValues()
 	if t.Offloaded() {
@@ -79,7 +79,7 @@ func (t *Txn) Copy(from, to Key) bool {
 }
 
 // raiseNewAgain raises New for a key that exists and is about to be replaced: in Redis, RENAME and
-// COPY delete it first. Where there is none yet, creating the key raises the event.
+// COPY delete it first. If the key does not exist, its creation raises the event.
 func (t *Txn) raiseNewAgain(k Key) {
 	if _, _, c := t.live(k, false); exists(c) {
 		t.Notify(k, New)
@@ -148,12 +148,12 @@ func (t *Txn) carry(from, to Key) {
 	t.logObject(q, moved, moved.deadline, moved.created)
 }
 
-// link moves a value to another name without its data, which is in the log since the last
-// checkpoint, or on disk under the value's id. The record has everything but the elements, so it
+// link moves a value to another name without its data. The data is in the log since the last
+// checkpoint, or on disk under the value's id. The record has everything but the elements. So it
 // can be replayed even if the data file is newer and has nothing under the old name any more. The
 // records that made the value may be in log segments before a checkpoint's rotation, and that
-// checkpoint may have passed the new name. So it copies the value at its end (arrivals.go), with
-// the elements where the record refers to: under the id, not inline.
+// checkpoint may have passed the new name. So the checkpoint copies the value at its end
+// (arrivals.go). It puts the elements under the id, to which the record refers, and not inline.
 func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
@@ -200,7 +200,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 	return &moved
 }
 
-// adopt gives a key a value that has no key.
+// adopt makes a value without a key the value of the key to.
 func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
 	o.key, o.flags = string(to.Name), o.flags&flagRaw
 	if o.is(stateStored | stateReplayed | stateLinked) {

@@ -103,10 +103,10 @@ func newRecovering(s *Store, st format.State) (*recovering, error) {
 // maxReplays bounds the replays: more would gain little, since each reads every record.
 const maxReplays = 4
 
-// replaysOf is the number of replays for shards shards.
+// replaysOf returns the number of replays for a number of shards.
 func replaysOf(shards int) int { return min(runtime.GOMAXPROCS(0), shards, maxReplays) }
 
-// replayTime is about how long the log would take to replay.
+// replayTime returns about how long the log would take to replay.
 func (s *Store) replayTime() time.Duration {
 	return time.Duration(s.replayCost.Load()) / time.Duration(replaysOf(len(s.shards)))
 }
@@ -192,9 +192,8 @@ func (r *replay) batch(batch []byte) (at int, err error) {
 	return 0, nil
 }
 
-// prefetch reads the memory that the first record of each batch will need, as Prefetch does, if the
-// record is about a key of this replay. bytes contains the batches. A batch ends in bytes at its
-// end less from.
+// prefetch reads the memory that the first record of each batch needs, if it is about a key of this
+// replay (see Prefetch). bytes contains the batches; each ends in it at end-from.
 func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 	var keys [PrefetchKeys]Key
 	n, at := 0, 0
@@ -275,7 +274,7 @@ func (r *replay) record(rec *format.Record) error {
 	return nil
 }
 
-// flush runs alone.
+// flush empties a database while no other replay runs.
 func (r *replay) flush(db int, id uint32) error {
 	r.s.flush(db, id)
 	if r.mirror != nil {
@@ -288,7 +287,7 @@ func (r *replay) flush(db int, id uint32) error {
 	return nil
 }
 
-// swap runs alone.
+// swap exchanges two databases while no other replay runs.
 func (r *replay) swap(a, b int) {
 	r.s.swap(a, b)
 	if r.mirror != nil {
@@ -328,8 +327,8 @@ func (r *replay) reaped(shard int, through int64) {
 	}
 }
 
-// resolveDoubts removes the keys whose deadline no later record has stated: it is older than the
-// log, so the reap record was about it.
+// resolveDoubts removes the keys whose deadline no later record has stated. Such a deadline is
+// older than the log, so the reap record was about it.
 func (r *replay) resolveDoubts() {
 	for _, d := range r.doubts {
 		sl := d.p.slot(d.k)

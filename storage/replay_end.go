@@ -10,8 +10,8 @@ import (
 	"keyp/storage/format"
 )
 
-// finish puts the time and the counts in place and removes what the log says is reaped but only
-// the data file still has.
+// finish sets the time and the counts. It removes keys that are reaped according to the log, but
+// still in the data file.
 func (r *recovering) finish() error {
 	r.s.resumeTime(r.time)
 	r.eachPart(func(p *part) { p.keys, p.expires, p.timed = 0, 0, 0 })
@@ -144,7 +144,7 @@ func (r *recovering) removeRecords(tx *bolt.Tx) error {
 	})
 }
 
-// remove makes a key that only the data file has a tombstone if it is reaped.
+// remove adds a tombstone for a key that is only in the data file, if the key is reaped.
 func (r *recovering) remove(space uint32, k Key, deadline int64) {
 	p := r.s.partOf(space, r.s.shards[r.s.shardOf(k.Slot)])
 	if p == nil || deadline > r.floor[p.shard.num] {

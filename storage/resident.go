@@ -47,8 +47,8 @@ func objectFrom(m *format.Image, v object.Value) *Object {
 	return o
 }
 
-// load puts a key that the data file has into the table, clean; one whose deadline
-// was damaged is dirty, so that it is written again.
+// load puts a key of the data file into the table. The key is clean; if its deadline was damaged,
+// it is dirty, so that it is written again.
 func (p *part) load(sl *slot, k Key, got resident) *cell {
 	var c cell
 	if got.object == nil && !p.room(slab.Header+len(k.Name)+len(got.small)) {
@@ -66,7 +66,7 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 		c = keytable.NewCell(k.Hash, ref, 0)
 	}
 	s := p.shard.store
-	// While it is opened, its time is not known.
+	// While the store is opened, its time is not known.
 	p.setHeader(c, got.deadline, got.created, s.firstAccess(max(s.now(), s.opened)))
 	*p.flags(c) |= flagDisk
 	at := p.insert(sl, k.Hash, c)
@@ -86,8 +86,8 @@ func (p *part) tombstone(sl *slot, k Key) {
 	p.markDirty(sl, p.absent(sl, k, flagDisk))
 }
 
-// absent notes that a key that memory does not know does not exist. Flags 0: the data file does not
-// have it either.
+// absent adds a tombstone for a key that memory does not know. With flags 0 the data file does not
+// have the key either.
 func (p *part) absent(sl *slot, k Key, flags byte) *cell {
 	p.tombs++
 	if len(k.Name) > maxSlabKey || !p.room(slab.Header+len(k.Name)) {
@@ -139,7 +139,7 @@ func recoverFault(fn func() error) (err error) {
 	return err
 }
 
-// keyOnDisk resolves a name of the data file.
+// keyOnDisk returns the keyspace and the key of a name in the data file, without the database.
 func (s *Store) keyOnDisk(tx *bolt.Tx, on []byte) (space uint32, k Key, err error) {
 	space = binary.BigEndian.Uint32(on)
 	k.Slot = binary.BigEndian.Uint16(on[4:])
@@ -159,7 +159,7 @@ func (s *Store) keyOnDisk(tx *bolt.Tx, on []byte) (space uint32, k Key, err erro
 	return space, k, nil
 }
 
-// clip is a key for a message.
+// Clip returns a key's name for a message, cut after 64 bytes.
 func Clip(name []byte) string {
 	if len(name) > 64 {
 		return string(name[:64]) + "…"

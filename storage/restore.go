@@ -24,16 +24,16 @@ type Source struct {
 	// that was written up to then. Both 0: all that the archive has.
 	LSN  uint64
 	Time int64
-	// KeepExpired: what is there at that moment and has expired since then loses its deadline
-	// (keepexpired.go). Otherwise it is gone.
+	// KeepExpired: keys and elements of that moment that have expired since then lose their
+	// deadlines (keepexpired.go). Otherwise they are gone.
 	KeepExpired bool
 }
 
 // Moment is the moment that was restored.
 type Moment struct {
 	Backup snapshotfile.Header
-	// Through is the LSN of the last batch, in the log that was backed up, and Time the time of
-	// that, Unix ms.
+	// Through is the LSN of the last batch, in the log that was backed up. Time is its time,
+	// Unix ms.
 	Through uint64
 	Time    int64
 	// Kept is how many keys would have lost something, themselves or elements, without KeepExpired.
@@ -44,7 +44,7 @@ var (
 	// ErrMoment: the backup is of a later moment than the one wanted, or the archive ends before
 	// that.
 	ErrMoment = errors.New("storage: that moment cannot be restored")
-	// errUnproven: the disk was full, or it is of a version that made no marks (nowIn).
+	// errUnproven: the disk was full, or the backup is of a version that made no marks (nowIn).
 	errUnproven = errors.New("storage: the backup has no part of the log, so nothing proves that the archive is of the same: another backup is needed")
 	errForked   = fmt.Errorf(
 		"%w: it and the backup are of two copies of a directory, which went on apart",
@@ -59,8 +59,8 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		return fmt.Errorf("%w: the backup is of LSN %d and %s: an earlier one is needed", ErrMoment,
 			h.Through, timeOf(h.Time))
 	}
-	// A group's log is known by its history, and that of a server that is alone may go on from two
-	// copies.
+	// The history identifies a group's log. The log of a server that is alone may go on from
+	// two copies of its directory.
 	proven := r.through == 0 && h.Member
 	if proven {
 		r.through = h.Through
@@ -73,9 +73,9 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		return err
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
-	// The archive need not have the backup's last batch, or has it.
+	// known: the archive has the backup's last batch, or need not have it.
 	known := proven || chain.Last() >= r.through
-	// The LSN of the last batch of which it is known that it is not behind from.Time.
+	// The LSN of the last batch that is certainly not later than from.Time.
 	certain := h.Through
 	for {
 		lsn, batch, err := chain.NextPieces()
@@ -94,7 +94,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 			known = proven || archive.SumOf(batch) == r.last
 			continue
 		case lsn > r.through && (!known || lsn <= h.Through && len(batch[0]) > 0):
-			// A backup has no empty ones.
+			// A backup has no empty batches.
 			return errForked
 		case lsn <= h.Through:
 			continue

@@ -41,11 +41,12 @@ type View struct {
 	passing bool
 }
 
-// Monitoring is a view for numbers of keys that commands do not depend on: a look changes nothing.
+// Monitoring returns a View for numbers of keys on which no command depends: a look changes
+// nothing.
 func (s *Store) Monitoring() View { return View{s: s, passing: true} }
 
-// View looks at the keyspace as the transaction has it, at its instant. It needs BeginAll, or
-// UseAll.
+// View returns a View of the keyspace with the transaction's changes, at its instant. The
+// transaction needs BeginAll, or UseAll.
 func (t *Txn) View() View {
 	if t.mask != 1<<len(t.s.shards)-1 {
 		panic("storage: a transaction looks at a keyspace that it has not locked")
@@ -65,8 +66,8 @@ func (v View) lock(sh *shard) {
 	}
 }
 
-// lockOpen locks a shard, after a global transaction that has it. The error is ErrClosed if the
-// store is closed meanwhile.
+// lockOpen locks a shard. It waits while a global transaction has the shard. The error is ErrClosed
+// if the store is closed meanwhile.
 func (v View) lockOpen(sh *shard) error {
 	if v.t != nil {
 		return nil
@@ -140,7 +141,7 @@ func (v View) now() int64 {
 	return v.s.now()
 }
 
-// onDisk is the time by which keys of a shard have expired that are only on disk.
+// onDisk returns the instant by which due keys of a shard that are only on disk have expired.
 func (v View) onDisk(shard int) int64 {
 	if v.t != nil {
 		return v.t.lockedAt(shard, v.t.now)
@@ -162,8 +163,8 @@ func (v View) Scan(db int, cursor uint64, count int,
 	return w.scan(db, cursor, count, visit)
 }
 
-// Untimed is Scan for the keys that have no deadline of their own. Of those that have one it
-// examines about count as well, so it may visit none although there are more.
+// Untimed is Scan for the keys that have no deadline of their own. The others count as examined, so
+// a call may visit none although more keys follow.
 func (v View) Untimed(db int, cursor uint64, count int,
 	visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load(), untimed: true}
@@ -268,12 +269,12 @@ func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32,
 	return w.scanMemory(p, sl, from, count), nil
 }
 
-// behind is the cursor of the first key after a shard.
+// behind returns the cursor of the first slot after a shard.
 func (w *walk) behind(sh *shard) uint64 {
 	return uint64((sh.num+1)*w.s.slotsPerShard) << keytable.HashBits
 }
 
-// occupied is the first slot from number on that may have keys; nil if none has.
+// occupied returns the first slot from number on that may have keys; nil if none has.
 func (p *part) occupied(number int) (found *slot) {
 	p.used(number-int(p.first), func(sl *slot) bool {
 		if sl.partial || sl.table.Len() > 0 {
@@ -284,8 +285,8 @@ func (p *part) occupied(number int) (found *slot) {
 	return found
 }
 
-// SlotCursor is the cursor from which Scan visits the keys of a hash slot. The cursor of the slot
-// after the last one is the end.
+// SlotCursor returns the cursor from which Scan visits the keys of a hash slot. The cursor of the
+// slot after the last one is the end.
 func SlotCursor(slot uint16) uint64 { return position(slot, 0) }
 
 func position(slot uint16, prefix uint32) uint64 {
@@ -311,7 +312,7 @@ func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int) (next uint6
 	}
 }
 
-// liveItem gives the item of a cell that is a live key.
+// liveItem returns the item of a cell; false: the cell is no live key.
 func (w *walk) liveItem(p *part, c cell, now int64) (Item, bool) {
 	it, ok := p.liveItem(c, now)
 	if ok && w.t != nil && w.t.late != 0 {
@@ -338,8 +339,8 @@ func (p *part) liveItem(c cell, now int64) (Item, bool) {
 	return it, true
 }
 
-// addSome adds keys in order: all, or at least count of them, or walkBytes of names, and never a
-// part of those with one prefix; cut is the prefix of the first that it has left.
+// addSome adds keys in order: all, or at least count of them, or walkBytes of names. Keys with one
+// prefix are never divided. cut is the prefix of the first key that is left out.
 func (w *walk) addSome(keys []found, count int) (cut uint32, all bool) {
 	slices.SortFunc(keys, func(a, b found) int { return cmp.Compare(a.prefix, b.prefix) })
 	size := 0
@@ -363,7 +364,7 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32,
 		if try < 3 { // afterwards the lock is kept, so that this ends
 			w.unlock(sh)
 		}
-		// A merge uses as much as a bucket spans.
+		// A merge uses no more keys than a bucket has.
 		st, err := w.readStretch(p.space, number, from, min(count, keytable.BucketCells))
 		if try < 3 {
 			w.lock(sh)
@@ -449,8 +450,8 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32,
 	return st, err
 }
 
-// mergeStretch adds keys of a bucket of the slot, and of the data file's stretch as far as that
-// bucket goes: all of them, or as addSome does.
+// mergeStretch merges a bucket of the slot with the data file's stretch, as far as that bucket
+// goes. It adds all of these keys, or some as addSome does.
 func (w *walk) mergeStretch(p *part, sl *slot, from uint32, count int,
 	st fileStretch) (next uint64) {
 	now := w.now()
@@ -491,7 +492,7 @@ func (w *walk) mergeStretch(p *part, sl *slot, from uint32, count int,
 }
 
 // Walk visits every live key of a database until visit returns false; keys that are created or
-// removed meanwhile may be visited or not. Errors and visit as for Scan.
+// removed meanwhile may be visited or not. For visit and errors see Scan.
 func (v View) Walk(db int, visit func(name []byte, typ object.Type) bool) error {
 	const step = 512
 	w := walk{View: v, logged: v.s.shown.at.Load()}
@@ -509,7 +510,7 @@ func (v View) Walk(db int, visit func(name []byte, typ object.Type) bool) error 
 	return nil
 }
 
-// RandomKey gives a live key chosen at random, ok false when there is none.
+// RandomKey returns a live key chosen at random; ok is false if there is none.
 func (v View) RandomKey(db int) (key []byte, ok bool, err error) {
 	const sample = 16
 	w := walk{View: v, logged: v.s.shown.at.Load()}

@@ -86,7 +86,7 @@ type bounds struct {
 	loadedRuns int64
 }
 
-// bounds are explained where the constants are.
+// bounds returns the bounds, which are explained at their constants.
 func (t *Testing) bounds() bounds {
 	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime,
 		reapLooks, deadlinesAtOnce, stretchSize, stretchTime, slab.MaxChunks, groupMost,
@@ -102,6 +102,6 @@ func (t *Testing) bounds() bounds {
 	return b
 }
 
-// FixHashes gives the elements of large values, and so the steps of checkpoints, the same order in
-// every process. It is called before a store is opened.
+// FixHashes makes the order of the elements of large values, and so the steps of checkpoints, the
+// same in every process. It is called before a store is opened.
 func FixHashes() { object.FixHashes() }

@@ -102,11 +102,11 @@ func (df *dataFile) prepare(path string) error {
 // at random; tests that need the same pages each time use another.
 var freelistType = bolt.FreelistMapType
 
-// mmapGrowth times its length is how long a data file may get without a new mapping, if InitialMmap
-// is not more.
+// mmapGrowth is how many times its length a data file may reach without a new mapping, if
+// InitialMmap is not more.
 const mmapGrowth = 4
 
-// openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.
+// openBolt opens or makes a file of bbolt. If damage makes bbolt panic, the error is ErrCorrupt.
 func (df *dataFile) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 	s := df.s
 	mmap := s.options.InitialMmap
@@ -273,7 +273,7 @@ func (df *dataFile) make(path string) (err error) {
 	return df.syncDir()
 }
 
-// makeBuckets is the first transaction of a data file.
+// makeBuckets makes the buckets and the meta data of a new data file, in its first transaction.
 func (df *dataFile) makeBuckets(tx *bolt.Tx) error {
 	s := df.s
 	for _, name := range format.Buckets {
@@ -321,8 +321,8 @@ func (s *Store) growth(written, memory int64) int64 {
 	return max(grows, 0)
 }
 
-// use is the length of the data file (0 if it cannot be looked at), and how much of
-// it is unused, as of the last transaction.
+// use returns the length of the data file (0 if it cannot be examined), and the unused part of it
+// as of the last transaction.
 func (df *dataFile) use() (size, unused int64) {
 	df.mu.RLock()
 	defer df.mu.RUnlock()

@@ -71,8 +71,8 @@ func (v View) Stats() Stats {
 	return st
 }
 
-// AverageTTL is the mean time to live of a database's keys in memory that have a
-// deadline, in ms; 0 if none has.
+// AverageTTL returns the mean time, in ms, to the next deadlines of a database's keys in memory,
+// their own or of elements; 0 if there are none.
 func (v View) AverageTTL(db int) int64 {
 	var sum, n int64
 	v.each(db, func(p *part) { sum, n = sum+p.sum, n+int64(p.index.Len()) })

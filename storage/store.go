@@ -29,7 +29,7 @@ var (
 	ErrLocked = errors.New("storage: another process uses the data directory")
 	// ErrNoData: the directory has no data, and Options.Existing asks for some.
 	ErrNoData = errors.New("storage: the directory has no data of Keyp")
-	// ErrClosed is given by calls on a store that is closed or closing.
+	// ErrClosed is the error of calls on a store that is closed or closing.
 	ErrClosed = errors.New("storage: closed")
 )
 
@@ -243,9 +243,9 @@ func (s *Store) recover() (rec Recovered, err error) {
 	return rec, nil
 }
 
-// spares is how many of the segments that a checkpoint releases are kept: as many as the log needs
-// until the next checkpoint. So under a steady load no new segment has to be made and filled with
-// zeros, and the log takes no more room on disk than it did when the checkpoint began.
+// spares returns how many of the segments that a checkpoint releases are kept: as many as the log
+// needs until the next checkpoint. So under a steady load no new segment has to be made and filled
+// with zeros. The log takes no more disk than when the checkpoint began.
 func (o *Options) spares() int {
 	return max(wal.DefaultSpares, int(o.CheckpointBytes/o.SegmentSize))
 }
@@ -308,7 +308,7 @@ func (s *Store) lockDir() (err error) {
 	return err
 }
 
-// place is the directory's path, for people.
+// place returns the directory's absolute path, for messages.
 func (o *Options) place() string {
 	if path, err := filepath.Abs(o.Dir); err == nil {
 		return path
@@ -322,7 +322,7 @@ func Exists(dir string) bool {
 	return o.exists() == nil
 }
 
-// lockedBy is the process that has the directory locked; 0: the system does not say.
+// lockedBy returns the process that has the directory locked; 0: the system does not say.
 func (o *Options) lockedBy() (pid int) { return vfs.Holder(filepath.Join(o.Dir, lockFile)) }
 
 // lock locks the directory, which also proves that it can be written.
@@ -379,7 +379,7 @@ func (s *Store) Close(save bool) error {
 	return errors.Join(err, closed, s.release())
 }
 
-// release closes what is open.
+// release closes the data file and unlocks the directory.
 func (s *Store) release() (err error) {
 	s.stop()
 	switch {
@@ -407,7 +407,7 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Err is the failure that ended the store, or nil.
+// Err returns the failure that ended the store, or nil.
 func (s *Store) Err() error {
 	if err := s.failed.Load(); err != nil {
 		return *err
@@ -415,16 +415,15 @@ func (s *Store) Err() error {
 	return s.log.Err()
 }
 
-// Log is the store's log, for the caller to commit.
+// Log returns the store's log, for the caller to commit.
 func (s *Store) Log() Journal { return s.log }
 
-// Databases is how many there are.
+// Databases returns the number of databases.
 func (s *Store) Databases() int { return s.options.Databases }
 
-// Listen calls fn with the events whose class SetEvents enables, before or afterwards. It is
-// called by the goroutine that made the change, and while the shards are still locked, so that
-// events of a key come in the order of its changes: it must be quick and must not call the
-// store.
+// Listen sets the function that gets the events of the classes that SetEvents enables, before or
+// afterwards. The goroutine that made a change calls it while the shards are still locked. So
+// events of a key come in the order of its changes; fn must be quick and must not call the store.
 func (s *Store) Listen(fn func(Happened)) { s.onEvent.Store(&fn) }
 
 // SetEvents sets the classes of events for Listen's function.
@@ -439,25 +438,24 @@ func (s *Store) SetDiskReserve(n uint64) { s.diskReserve.Store(n) }
 // SetSync changes when writes may be acknowledged.
 func (s *Store) SetSync(p wal.Policy) { s.log.SetPolicy(p) }
 
-// Count is how many keys a database has, and how many of them have a deadline. Keys
-// whose deadline has come count until they are removed. It reads no disk.
+// Count returns how many keys a database has, and how many of them have a deadline. Keys whose
+// deadline has come count until they are removed. It reads no disk.
 func (v View) Count(db int) (keys, expires int64) {
 	v.each(db, func(p *part) { keys, expires = keys+p.keys, expires+p.expires })
 	return keys, expires
 }
 
-// CountTimed is the number of keys of a database that have elements with a deadline: fields,
+// CountTimed returns the number of keys of a database that have elements with a deadline: fields,
 // members or entries. As Count does, it counts due elements until they are removed.
 func (v View) CountTimed(db int) (n int64) {
 	v.each(db, func(p *part) { n += p.timed })
 	return n
 }
 
-// part is the part a key belongs to; its shard is locked. nil: the database is empty
-// there.
+// part returns the part of a key, whose shard is locked. nil: the database has no key there.
 func (s *Store) part(k Key) *part { return s.shards[s.shardOf(k.Slot)].mu.parts[k.DB] }
 
-// partOf gives the part of a keyspace in a shard, made if missing; nil when no
+// partOf returns the part of a keyspace in a shard, and makes it if missing. It returns nil if no
 // database has that keyspace any more.
 func (s *Store) partOf(space uint32, sh *shard) *part {
 	for db, id := range s.spaces.ids {
@@ -471,17 +469,17 @@ func (s *Store) partOf(space uint32, sh *shard) *part {
 	return nil
 }
 
-// now is the present instant. It never runs backwards: when the wall clock steps back, the store's
-// time stands still until everything due so far is removed (reap.go), then it follows the clock.
-// When the wall clock steps forward by much, time stays behind (guard.go). Members of a group have
-// one time (grouptime.go).
+// now returns the store's time, in Unix ms. It never runs backwards: when the wall clock steps
+// back, the time stands still until everything due so far is removed (reap.go). Then it follows the
+// clock. When the wall clock steps forward by much, time stays behind (guard.go). Members of a
+// group have one time (grouptime.go).
 func (s *Store) now() int64 {
 	if s.follows() && !s.groupTime.known.Load() {
 		return s.guessTime()
 	}
 	for {
-		// The clock is read after the instant, so a reading from before a step back cannot move the
-		// instant forward again after it has followed the clock.
+		// The clock is read after the instant. So a reading from before a step back cannot
+		// move the instant forward again after it has followed the clock.
 		last := s.instant.Load()
 		wall := s.reading()
 		if wall <= last {
@@ -580,6 +578,6 @@ func (s *Store) Reachable() error {
 	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {
 		return err
 	}
-	// A directory without a name can still be asked.
+	// A removed directory may still pass the first check.
 	return syscall.Access(filepath.Join(s.options.Dir, lockFile), exists)
 }

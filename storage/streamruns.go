@@ -37,7 +37,7 @@ type runFile struct {
 	id uint64 // the value's
 }
 
-// ReadRun is object.RunSource.
+// ReadRun calls fn for each element of a run in the data file (object.RunSource).
 func (f *runFile) ReadRun(first, last int64, fn func(number int64, val []byte) error) error {
 	f.s.stats.Loads.Add(1)
 	key := object.ListKey(first)
@@ -55,16 +55,16 @@ func (f *runFile) ReadRun(first, last int64, fn func(number int64, val []byte) e
 	return err
 }
 
-// Wrong is object.RunSource's.
+// Wrong returns err with the value that it is about (object.RunSource).
 func (f *runFile) Wrong(err error) error { return badElement(f.id, err) }
 
-// streamIn gives a value that is a stream.
+// streamIn returns a value as a stream; false: it is none.
 func streamIn(v object.Value) (*object.Stream, bool) {
 	s, ok := v.(*object.Stream)
 	return s, ok
 }
 
-// runFileOf gives the reader of a value's absent runs, made if missing.
+// runFileOf returns the reader of a value's absent runs, and makes it if missing.
 func (s *Store) runFileOf(id uint64, v *object.Stream) *runFile {
 	if f, ok := v.Source().(*runFile); ok {
 		return f
@@ -108,7 +108,7 @@ func (s *Stream) Cold() bool {
 	return absent > 0
 }
 
-// Missing are runs of the stream, which is Cold.
+// Missing returns the runs of the stream, which is Cold, that begin at the numbers first.
 func (s *Stream) Missing(first []int64) Runs { return Runs{s.k, first} }
 
 // LoadRuns reads runs into memory while the transaction has their shard locked, and others wait.
@@ -211,8 +211,8 @@ func (t *Txn) Reread(err error) bool {
 	return errors.As(err, &read) && t.Offloaded() && !t.validate()
 }
 
-// largeRuns is from how many bytes on runs of a stream leave memory one by one, and its key only
-// when that is not enough.
+// largeRuns is the size in bytes from which on runs of a stream leave memory one by one. Its key
+// leaves only if that is not enough.
 const largeRuns = 256 << 10
 
 // noteLarge notes an object that is large, if runs of it may leave memory.
@@ -228,7 +228,8 @@ func (s *objects) noteLarge(ref uint32, o *Object) {
 	}
 }
 
-// owed is about how many bytes of a dirty stream that is stored by element the data file lacks.
+// owed returns about how many bytes of a dirty stream that is stored by element the data file
+// lacks.
 func (o *Object) owed() int64 {
 	v, ok := streamIn(o.val)
 	if !ok || !o.is(stateStored) || o.side == nil || o.side.rest {
@@ -239,8 +240,8 @@ func (o *Object) owed() int64 {
 	return int64(min(o.bytes(), each*(o.side.changed.Count()+o.side.frozen.Count())))
 }
 
-// cleanInDirty is about how many bytes of the dirty large streams the data file has: p.dirty counts
-// all of them.
+// cleanInDirty returns about how many bytes of the dirty large streams the data file has: p.dirty
+// counts all of them.
 func (p *part) cleanInDirty() (n int64) {
 	for ref := range p.objects.large {
 		o := p.objects.list[ref]
@@ -338,7 +339,7 @@ func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int,
 	return int64(n), last
 }
 
-// mayLeaveRuns reports whether runs of a stream may leave memory, those that are clean.
+// mayLeaveRuns reports whether clean runs of a stream may leave memory.
 func (h *housekeeper) mayLeaveRuns(o *Object, v *object.Stream) bool {
 	if !o.is(stateStored) || o.is(stateOpen) || o.read() ||
 		o.side != nil && (o.side.rest || o.side.hidden != nil) {
@@ -348,7 +349,7 @@ func (h *housekeeper) mayLeaveRuns(o *Object, v *object.Stream) bool {
 	return !h.s.checkpointer.copying.has(o.id)
 }
 
-// copying are the streams with elements in the checkpoint's present batch.
+// copying is the set of streams with elements in the checkpoint's present batch.
 type copying struct {
 	mu struct {
 		sync.Mutex
@@ -365,7 +366,7 @@ func (c *copying) add(id uint64) {
 	c.mu.ids[id] = struct{}{}
 }
 
-// reset comes when the batch is written, or its elements are noted as not written again.
+// reset is called when the batch is written, or its elements are noted as unwritten again.
 func (c *copying) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -385,8 +386,8 @@ func (p *part) keepsKey(c cell) bool {
 	return large && c.Is(keytable.Obj)
 }
 
-// trimLoaded bounds what a stream that is being read from the data file, in the order of its
-// elements, has in memory.
+// trimLoaded bounds the memory of a stream that is being read from the data file in the order of
+// its elements.
 func (l *loads) trimLoaded(id uint64, v object.Value) {
 	s, ok := streamIn(v)
 	limit := l.s.maxMemory.Load()

@@ -12,8 +12,8 @@ import (
 // transaction: for a shard that belongs to one, the last reading counts. They lock one shard at a
 // time, after waiting commands, for some microseconds.
 
-// Population is how many keys a database has, and how many of them have a deadline, as Count has
-// them. AverageTTL is View.AverageTTL's, in ms.
+// Population is how many keys a database has, and how many of them have a deadline, as Count
+// returns them. AverageTTL is the result of View.AverageTTL, in ms.
 type Population struct {
 	DB            int
 	Keys, Expires int64
@@ -27,7 +27,7 @@ type shardPopulation struct {
 	sum, indexed  int64 // of the deadlines in memory, as the part has them
 }
 
-// Populations gives the databases that have keys, in their order.
+// Populations returns the databases that have keys, in their order.
 func (s *Store) Populations() []Population {
 	by := map[int]shardPopulation{}
 	for _, sh := range s.shards {
@@ -75,17 +75,17 @@ var Types = []object.Type{object.TypeString, object.TypeHash, object.TypeList, o
 // TypeCounts are numbers of keys, by type.
 type TypeCounts [object.TypeDelay + 1]int64
 
-// typesStep is about how many keys a step of CountTypes looks at, typesSlot the most of a slot that
-// it looks at with the shard locked.
+// typesStep is about how many keys a step of CountTypes looks at. typesSlot is the largest slot
+// that it counts with the shard locked.
 const (
 	typesStep = 512
 	typesSlot = 4 * typesStep
 )
 
-// CountTypes counts the live keys of a database by type, those included that are only on disk: it
-// reads their records. What changes meanwhile counts as it was or as it is. It calls next after
-// each step, without a lock, and ends where that returns false; whole is false then, and where it
-// could not read the data file.
+// CountTypes counts the live keys of a database by type. It reads the records of those that are
+// only on disk. A key that changes meanwhile counts in its old or new state. CountTypes calls next
+// after each step, without a lock, and ends if that returns false. whole is false then, and if the
+// data file could not be read.
 func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole bool) {
 	w := walk{View: s.Monitoring(), hidden: true}
 	for cursor := uint64(0); cursor < scanEnd; {
@@ -108,9 +108,9 @@ func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole b
 	return counts, true
 }
 
-// countInMemory counts the keys of slots from a cursor on, up to the end of a shard, as long as
-// their tables say it all: everything is in memory, and nothing is due. It returns the cursor to go
-// on from.
+// countInMemory counts the keys of slots from a cursor on, up to the end of a shard. It stops at a
+// slot that is large or may have keys only on disk, and after about typesStep keys. It counts
+// nothing if a key is due. It returns the cursor to go on from.
 func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint64) {
 	number := uint16(from >> keytable.HashBits)
 	sh := w.s.shards[w.s.shardOf(number)]
@@ -150,7 +150,7 @@ type Histograms struct {
 	LogSyncs, LogCommits         histogram.Reading // durations of syncs, bytes of commits
 }
 
-// Histograms reads them.
+// Histograms returns the present histograms.
 func (s *Store) Histograms() Histograms {
 	return Histograms{
 		KeyLateness: s.late.keys.Read(), ElementLateness: s.late.elements.Read(),
@@ -159,8 +159,8 @@ func (s *Store) Histograms() Histograms {
 	}
 }
 
-// FailedCheckpoints is how many checkpoints have failed since Open.
+// FailedCheckpoints returns how many checkpoints have failed since Open.
 func (s *Store) FailedCheckpoints() int64 { return s.checkpointer.failures.Load() }
 
-// DiskReserve is the free space in bytes below which growth is refused.
+// DiskReserve returns the free space in bytes below which growth is refused.
 func (s *Store) DiskReserve() uint64 { return s.diskReserve.Load() }

@@ -11,7 +11,7 @@ import (
 // FLUSHALL and SWAPDB do not touch it, and its events and changes are not reported. Its keyspace id
 // never changes, so that it stays the same when the number of databases does (format.SystemSpace).
 
-// SystemKey addresses a key of the server's own data, for transactions like any key.
+// SystemKey returns a key of the server's own data, for transactions like any key.
 func (s *Store) SystemKey(name string) Key { return s.Key(s.options.Databases, []byte(name)) }
 
 // WalkSystem visits the server's own data, as Walk does the keys of a database.
@@ -19,7 +19,7 @@ func (v View) WalkSystem(visit func(name []byte, typ object.Type) bool) error {
 	return v.Walk(v.s.options.Databases, visit)
 }
 
-// TagOf returns a tag that gives keys a slot of a shard: a name with {tag} is in that shard.
+// TagOf returns a tag for a shard: each key with {tag} in its name is in that shard.
 func (s *Store) TagOf(shard int) string {
 	for i := 0; ; i++ {
 		if tag := strconv.Itoa(i); s.shardOf(Slot([]byte("{"+tag+"}"))) == shard {

@@ -41,8 +41,8 @@ func (s *Store) logTime() {
 	}
 }
 
-// markLog logs the time, also if it is logged already: a batch of its own, which the log of another
-// copy of the directory does not have at this position.
+// markLog logs the time even if it is logged already. The batch is one that the log of another copy
+// of the directory does not have at this position.
 func (s *Store) markLog() {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Store) timeFollows(t *Txn, now int64) {
 	t.End()
 }
 
-// resumeTime is for a start: the store's time begins no earlier than the latest logged time.
+// resumeTime sets the store's time at a start to the latest logged time.
 func (s *Store) resumeTime(at int64) {
 	s.shown.at.Store(at)
 	s.instant.Store(at)

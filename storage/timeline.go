@@ -19,9 +19,9 @@ import (
 // have it.
 //
 // The index and the part's deadlines on disk (duedisk.go) count deadlines in cells. The whole cells
-// in a span give an exact number. A cell that is only partly in the span is counted entry by entry
-// in memory, as long as the call may look at more entries. On disk, entries are read if few keys
-// are due in all spans. All other keys are estimated, between bounds that are certain.
+// in a span give an exact number. In memory, a cell that is only partly in the span is counted
+// entry by entry, if the call may look at more entries. On disk, entries are read if few keys are
+// due in all spans. All other keys are estimated, between bounds that are certain.
 //
 // A shard is locked once to count its keys of a span, in memory and on disk. So the number is that
 // of one instant. If entries of ttl are read, or names are looked at, keys may move between memory
@@ -42,8 +42,8 @@ const (
 	timelineTries = 3
 )
 
-// Instant is an instant for a timeline, in Unix ms, or an end of time. As the begin an end of time
-// is the present; as the end it is after the last deadline.
+// Instant is an instant for a timeline, in Unix ms. If it is Open, it is the present as the begin
+// of a timeline, and after the last deadline as the end.
 type Instant struct {
 	At   int64
 	Open bool
@@ -110,7 +110,7 @@ func (v View) Timeline(db int, from, until Instant, spans int,
 	}
 }
 
-// timelineSpace is the keyspace of a timeline's database. Two swaps bring that back, and count.
+// timelineSpace is the keyspace of a timeline's database. Two swaps may restore it, so swaps count.
 type timelineSpace struct {
 	id    uint32
 	swaps uint64
@@ -208,7 +208,7 @@ func (l *timeline) divide(spans int) {
 	l.memory, l.disk = make([]ttl.Span, n), make([]ttl.Span, n)
 }
 
-// bounds are the first and the last instant of a span.
+// bounds returns the first and the last instant of a span.
 func (l *timeline) bounds(i int) (from, through int64) {
 	if i+1 < len(l.starts) {
 		return l.starts[i], l.starts[i+1] - 1
@@ -216,7 +216,7 @@ func (l *timeline) bounds(i int) (from, through int64) {
 	return l.starts[i], l.last
 }
 
-// spanOf is the span that has an instant, -1 for none.
+// spanOf returns the number of the span that has an instant, -1 for none.
 func (l *timeline) spanOf(at int64) int {
 	if at < l.first || at > l.last {
 		return -1
@@ -228,7 +228,7 @@ func (l *timeline) spanOf(at int64) int {
 	return i - 1
 }
 
-// dueIn is the instant by which keys of a shard are due.
+// dueIn returns the instant by which keys of a shard are due.
 func (l *timeline) dueIn(sh *shard) int64 {
 	if l.t != nil {
 		return l.t.lockedAt(sh.num, l.t.now)
@@ -267,14 +267,14 @@ func (l *timeline) lookAtDue() (end int64, err error) {
 	return end, nil
 }
 
-// keyspaces gives the database's keyspace.
+// keyspaces sets to to the database's present keyspace.
 func (l *timeline) keyspaces(to *timelineSpace) error {
 	return l.locked(l.s.shards[0], func() {
 		*to = timelineSpace{l.s.spaces.ids[l.db], l.s.spaces.swaps}
 	})
 }
 
-// begin notes how a shard is at the begin, and returns its last deadline that has not come.
+// begin notes a shard's state at the begin, and returns its last deadline that has not come.
 func (l *timeline) begin(sh *shard) (last int64) {
 	due := l.dueIn(sh)
 	if sh.expiredThrough(due) < due {
@@ -401,8 +401,8 @@ func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 	}
 }
 
-// nextElement is when a value is due next after due, with its key's own deadline; alive is false if
-// none of its elements is left then.
+// nextElement returns the next deadline after due of a value or its key, whose own deadline is own.
+// alive is false if no element is left at due.
 func nextElement(v object.Value, own, due int64) (at int64, alive bool) {
 	at = own
 	if s, ok := v.(*object.Stream); ok {
@@ -422,7 +422,7 @@ func nextElement(v object.Value, own, due int64) (at int64, alive bool) {
 	return at, alive
 }
 
-// lastDue is no earlier than the last deadline on disk.
+// lastDue returns an instant that is no earlier than the last deadline on disk.
 func (s *Store) lastDue() (at int64) {
 	at = math.MinInt64
 	_ = s.file.view(func(tx *bolt.Tx) error { // damage is reported where the entry is needed

@@ -10,7 +10,7 @@ import (
 	"keyp/ttl"
 )
 
-// onDiskThrough is the most that can be due on disk by an instant.
+// onDiskThrough returns the largest number of keys on disk that can be due by an instant.
 func (l *timeline) onDiskThrough(at int64) (n int64, err error) {
 	for _, sh := range l.s.shards {
 		err := l.locked(sh, func() {
@@ -25,7 +25,7 @@ func (l *timeline) onDiskThrough(at int64) (n int64, err error) {
 	return n, nil
 }
 
-// onDiskIn is how many deadlines of keys that are only on disk are in a span. The shard is locked.
+// onDiskIn returns how many keys that are only on disk are due in a span. The shard is locked.
 func (p *part) onDiskIn(from, through int64) (s ttl.Span) {
 	d := p.disk
 	switch {
@@ -74,7 +74,7 @@ func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
 	return i
 }
 
-// onlyOn are the entries whose keys are only on disk, in the database.
+// onlyOn returns the entries whose keys are only on disk, in the timeline's database.
 func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
 	list = slices.DeleteFunc(list, func(e diskDue) bool { return e.At <= 0 })
 	shardOf := func(e diskDue) int { return l.s.shardOf(e.key.Slot) }
@@ -100,8 +100,8 @@ func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
 	return slices.DeleteFunc(only, func(e diskDue) bool { return e.DB != l.db }), err
 }
 
-// walkDisk visits the keys that are only on disk and due in the spans, up to an instant: the last,
-// or one before which there was more to read than most entries.
+// walkDisk visits the keys that are only on disk and due in the spans. It returns the instant up to
+// which it has visited them: the last one, or an earlier one after about most entries.
 func (l *timeline) walkDisk(most int, visit func(e diskDue, span int)) (through int64, err error) {
 	l.loose = true
 	looks, step, until := 0, min(l.s.bounds.dueStep, l.exact), l.last
@@ -143,8 +143,8 @@ func (l *timeline) readDisk() error {
 	return nil
 }
 
-// moved is how many keys may have been counted twice or not at all: they have moved between memory
-// and disk, or their elements that were due are gone.
+// moved returns how many keys may have been counted twice or not at all: they have moved between
+// memory and disk, or their elements that were due are gone.
 func (l *timeline) moved() (n int64, err error) {
 	if !l.loose && len(l.again) == 0 {
 		return 0, nil
@@ -171,7 +171,7 @@ func (l *timeline) moved() (n int64, err error) {
 	return n, nil
 }
 
-// spans gives the result; moved is the number of keys that have moved.
+// spans returns the timeline's result; moved is the number of keys that have moved.
 func (l *timeline) spans(moved int64) []DueSpan {
 	list := make([]DueSpan, len(l.starts))
 	for i, from := range l.starts {
@@ -209,7 +209,7 @@ func (l *timeline) countNames() error {
 	return err
 }
 
-// countNamesIn counts those that a shard has in memory.
+// countNamesIn counts the matching keys that a shard has in memory.
 func (l *timeline) countNamesIn(sh *shard) error {
 	due := l.dueIn(sh)
 	w := dueWalk{s: l.s, until: l.last, every: 1}

@@ -7,8 +7,8 @@ import (
 
 // Begin locks the shards of keys, in index order, and takes the instant. It returns false, with
 // nothing locked, if the global transaction has one of the shards (BlockedByGlobal). It also
-// returns false if a key is not in memory but may be on disk, or has so many due elements that
-// removing them takes long. Then the caller calls Store.Load and tries again.
+// returns false if a key may be only on disk, or has so many due elements that removing them takes
+// long. Then the caller calls Store.Load and tries again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	if !s.lockKeys(t, keys) {
 		return false
@@ -81,8 +81,8 @@ func (s *Store) LockBehind(t *Txn, keys ...Key) {
 	t.takeInstant()
 }
 
-// BeginBehind is LockBehind that loads the first key, while no shard is locked if it can. With an
-// error, which is as Load's, nothing is locked.
+// BeginBehind is LockBehind with the first key in memory. It loads that key while no shard is
+// locked, if it can. With an error, which is that of Load, nothing is locked.
 func (s *Store) BeginBehind(t *Txn, keys ...Key) error {
 	for tries := 0; ; tries++ {
 		s.LockBehind(t, keys...)
@@ -120,15 +120,15 @@ func (s *Store) BeginAll(t *Txn) {
 	t.takeInstant()
 }
 
-// Shards is how many shards the store has.
+// Shards returns the number of shards of the store.
 func (s *Store) Shards() int { return len(s.shards) }
 
-// ShardOf is the shard of a key.
+// ShardOf returns the number of a key's shard.
 func (s *Store) ShardOf(k Key) int { return s.shardOf(k.Slot) }
 
 func (s *Store) shardOf(slot uint16) int { return int(slot) / s.slotsPerShard }
 
-// maskOf gives the shards of keys.
+// maskOf returns the shards of keys as a set of bits.
 func (s *Store) maskOf(keys []Key) (mask uint64) {
 	for i := range keys {
 		mask |= 1 << s.shardOf(keys[i].Slot)
@@ -136,8 +136,8 @@ func (s *Store) maskOf(keys []Key) (mask uint64) {
 	return mask
 }
 
-// lockKeys locks the shards of keys and takes the instant. It returns false, with nothing
-// locked, where the global transaction has one of them.
+// lockKeys locks the shards of keys and takes the instant. It returns false, with nothing locked,
+// if the global transaction has one of them.
 func (s *Store) lockKeys(t *Txn, keys []Key) bool {
 	mask := s.maskOf(keys)
 	t.blocked = false

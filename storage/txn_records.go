@@ -27,8 +27,8 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 	t.record(format.RecReaped, uint64(sh.num), uint64(through))
 }
 
-// record begins any record but the short ones of elements, which may not follow it: they are about
-// the value of the record before them.
+// record begins any record but the short ones of elements. These may not follow it, since they are
+// about the value of the record before them.
 func (b *txnBatch) record(tag byte, fields ...uint64) {
 	b.logged = 0
 	b.buf = format.AppendRecord(b.buf, tag, fields...)
@@ -48,8 +48,8 @@ func (b *txnBatch) stateKey(tag byte, space uint32, key []byte) {
 	b.stated++
 }
 
-// Uncounted calls f, whose changes Stats.Changes leaves out: they are one with another change, or
-// none to Redis.
+// Uncounted calls f, whose changes Stats.Changes leaves out: they are part of another change, or no
+// changes in Redis.
 func (b *txnBatch) Uncounted(f func()) {
 	n := b.stated
 	f()

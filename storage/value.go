@@ -82,8 +82,8 @@ type unsaved struct {
 	// changed.
 	rest        bool
 	cursor, end uint64
-	// changed and frozen are elements that differ, the latter those of them that the
-	// checkpoint under way is to copy; or, if one failed, an earlier one was.
+	// changed and frozen are elements that differ from the data file. The checkpoint under way
+	// is to copy the frozen ones; or a failed one was to.
 	changed, frozen elementset.Set
 }
 
@@ -107,8 +107,8 @@ func (o *Object) inline() bool {
 // checkpoint wrote them before the log stated the value whole.
 func (o *Object) stale() bool { return o.is(stateReplayed) && !o.is(stateStored) }
 
-// beStored makes a value be stored by element, if it is not yet: all its present elements must be
-// copied.
+// beStored makes the value one that is stored by element, if it is not yet: all its present
+// elements must be copied.
 func (o *Object) beStored() {
 	if !o.is(stateStored) {
 		o.state |= stateStored
@@ -116,9 +116,9 @@ func (o *Object) beStored() {
 	}
 }
 
-// lastOf is the last place that Scan must visit to see all present elements with numbers. Other
-// elements are in the order of a hash or of their names. Some new elements come before the last one
-// in that order, so there is no such bound.
+// lastOf returns the last place that Scan must visit to see all present elements with numbers.
+// Other elements are in the order of a hash or of their names. Some new elements come before the
+// last one in that order, so there is no such bound.
 func lastOf(v object.Value) uint64 {
 	numbered, ok := v.(object.Numbered)
 	if !ok {
@@ -158,16 +158,15 @@ func (o *Object) lean() {
 	}
 }
 
-// name is the key as bytes, which must not be changed.
+// name returns the key as bytes, which must not be changed.
 func (o *Object) name() []byte { return unsafe.Slice(unsafe.StringData(o.key), len(o.key)) }
 
-// due is the earlier of the deadlines of the key and of its elements, as indexed; 0 for
-// none.
+// due returns the earlier of the deadlines of the key and of its elements, as indexed; 0 for none.
 func (o *Object) due() int64 {
 	return format.Earlier(o.deadline, o.elementDeadline())
 }
 
-// elementDeadline is the first deadline of an element, as indexed; 0: none has one.
+// elementDeadline returns the first deadline of an element, as indexed; 0: none has one.
 func (o *Object) elementDeadline() int64 {
 	if o.side == nil {
 		return 0
@@ -198,7 +197,7 @@ func (o *Object) setDue(d int64) {
 	}
 }
 
-// bytes is the memory of the object, as last measured.
+// bytes returns the memory of the object, as last measured.
 func (o *Object) bytes() int { return int(o.units) * unit }
 
 // measure updates the value's size, and returns by how many bytes it changed.

@@ -29,7 +29,7 @@ func Read(o wal.Options, first uint64) (*Closed, error) {
 	return c, contradicts(c.begin())
 }
 
-// contradicts is ErrLog with a reason; nil: there is none.
+// contradicts returns ErrLog with err as the reason; nil if err is nil.
 func contradicts(err error) error {
 	if err == nil {
 		return nil
@@ -37,19 +37,19 @@ func contradicts(err error) error {
 	return fmt.Errorf("%w: %w", ErrLog, err)
 }
 
-// Identity says whose log it is.
+// Identity returns the identity of the log's member.
 func (c *Closed) Identity() Identity { return c.id }
 
-// Begin is where the log begins.
+// Begin returns the base of the log.
 func (c *Closed) Begin() Base { return c.base }
 
-// Last is the last entry's index and term, those of the base if there is none.
+// Last returns the last entry's index and term, those of the base if there is none.
 func (c *Closed) Last() (index, term uint64) { return c.last, c.term(c.last) }
 
 // Committed returns the highest commit index in the log. Later entries may be committed too.
 func (c *Closed) Committed() uint64 { return c.hard.commit }
 
-// Entries calls fn with each entry up to one, in their order. fn may not keep it.
+// Entries calls fn with each entry up to index to, in their order. fn may not keep it.
 func (c *Closed) Entries(to uint64, fn func(*pb.Entry) error) error {
 	next := c.base.Index + 1
 	err := c.records(func(r *record, place uint64) error {

@@ -185,8 +185,8 @@ func (l *Log) SetBusy(f func() bool) {
 	l.mu.busy = f
 }
 
-// SetPace sets a function that returns how long Sync waits, once so many bytes are on disk, before
-// it says so.
+// SetPace sets a function that returns how long Sync waits before it calls done, once so many bytes
+// are on disk.
 func (l *Log) SetPace(f func(bytes uint64) time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,14 +201,14 @@ func (l *Log) SetPosition(position uint64) {
 	l.mu.position = position
 }
 
-// Identity says whose log this is.
+// Identity returns the identity of the log's member.
 func (l *Log) Identity() Identity {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.id
 }
 
-// Hard is consensus.Log's.
+// Hard implements consensus.Log.
 func (l *Log) Hard() *pb.HardState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,24 +217,24 @@ func (l *Log) Hard() *pb.HardState {
 		Commit: new(min(h.commit, l.mu.last))}
 }
 
-// Base is consensus.Log's.
+// Base implements consensus.Log.
 func (l *Log) Base() consensus.Base { return l.Begin().Base }
 
-// Begin is where the log begins.
+// Begin returns the base of the log.
 func (l *Log) Begin() Base {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.base
 }
 
-// Last is consensus.Log's.
+// Last implements consensus.Log.
 func (l *Log) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.last
 }
 
-// Term is consensus.Log's.
+// Term implements consensus.Log.
 func (l *Log) Term(index uint64) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,7 +247,7 @@ func (l *Log) Term(index uint64) (uint64, error) {
 	return l.mu.term(index), nil
 }
 
-// Snapshot is consensus.Log's.
+// Snapshot implements consensus.Log.
 func (l *Log) Snapshot() (*pb.Snapshot, error) {
 	l.mu.Lock()
 	f := l.mu.snapshot
@@ -255,7 +255,7 @@ func (l *Log) Snapshot() (*pb.Snapshot, error) {
 	return f()
 }
 
-// Append is consensus.Log's. A Write that contradicts the log is a defect of the caller, and
+// Append implements consensus.Log. A Write that contradicts the log is a defect of the caller, and
 // panics.
 func (l *Log) Append(w consensus.Write) {
 	l.mu.Lock()
@@ -269,7 +269,7 @@ func (l *Log) Append(w consensus.Write) {
 		l.mu.hard.commit = max(l.mu.hard.commit, min(now.commit, l.mu.last))
 		return
 	}
-	// Stores it in synced: after a record without entries, the table alone gives too low an index.
+	// This sets synced: after a record without entries, the table alone gives too low an index.
 	l.syncedIndex()
 	r := l.record(&w, now)
 	if err := l.mu.apply(r, l.mu.end); err != nil {
@@ -332,7 +332,7 @@ func (l *Log) record(w *consensus.Write, now hard) *record {
 	return r
 }
 
-// encode returns a write in pieces, of which the entries' data is not copied. mu is locked.
+// encode returns a record in pieces. The entries' data is not copied. mu is locked.
 func (l *Log) encode(r *record) [][]byte {
 	const most = 1 + 2*binary.MaxVarintLen64
 	size := 128 + most*len(r.entries)
@@ -398,7 +398,7 @@ func (l *Log) drop(n int) {
 
 func memory(e *pb.Entry) int { return len(e.Data) + entryMemory }
 
-// Sync is consensus.Log's. It does no I/O when nothing was appended since the last one.
+// Sync implements consensus.Log. It does no I/O if nothing was appended since the last one.
 func (l *Log) Sync(done func(error)) {
 	l.mu.Lock()
 	end, busy, pace := l.mu.end, l.mu.busy, l.mu.pace
@@ -423,7 +423,7 @@ func (l *Log) Sync(done func(error)) {
 	}
 }
 
-// delayed calls done after a time, and at once for an error.
+// delayed returns a function that calls done after d, and at once for an error.
 func delayed(done func(error), d time.Duration) func(error) {
 	return func(err error) {
 		if err != nil {
@@ -525,7 +525,7 @@ func (l *Log) SyncedIndex() uint64 {
 func (l *Log) syncedIndex() uint64 {
 	index, position := l.mu.last, l.wal.Synced()
 	if position < l.mu.changed {
-		// Which does not count the last entries before a head.
+		// The table does not count the last entries before a head.
 		next, _ := l.mu.table.before(position)
 		index = max(next, 1) - 1
 	}
@@ -536,13 +536,13 @@ func (l *Log) syncedIndex() uint64 {
 // Err returns the error that has ended the log, or nil.
 func (l *Log) Err() error { return l.wal.Err() }
 
-// SyncCost is how long a write with its sync takes at present.
+// SyncCost returns how long a write with its sync takes at present.
 func (l *Log) SyncCost() time.Duration { return l.wal.SyncCost() }
 
-// Syncs reads how long syncs took, in microseconds.
+// Syncs returns the durations of syncs, in microseconds.
 func (l *Log) Syncs() histogram.Reading { return l.wal.Syncs() }
 
-// Commits reads how many bytes each commit has written.
+// Commits returns how many bytes each commit has written.
 func (l *Log) Commits() histogram.Reading { return l.wal.Commits() }
 
 // GiveUp ends all waiting for room on the disk. It must be called before Close and

@@ -87,7 +87,7 @@ type readEntry struct {
 	term, index uint64
 }
 
-// read takes the missing entries that a record has.
+// read adds the missing entries of a record to p.
 func (l *Log) read(reader *wal.Reader, s stored, p *portion) error {
 	batch, _, err := reader.After(s.place)
 	if err != nil {

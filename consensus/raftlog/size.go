@@ -2,7 +2,7 @@ package raftlog
 
 import "context"
 
-// End is the place of the last record, for Settled.
+// End returns the position after the last record, for Settled.
 func (l *Log) End() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,8 +26,8 @@ func (l *Log) Between(from, to uint64) int64 {
 	return int64(b - a)
 }
 
-// SizeFrom is how many bytes the log has from the beginning of a segment on; all of it if there is
-// no such segment.
+// SizeFrom returns how many bytes the log has from the beginning of a segment on; all of it if
+// there is no such segment.
 func (l *Log) SizeFrom(segment uint64) int64 {
 	start, ok := l.wal.Start(segment)
 	if !ok {
@@ -36,19 +36,20 @@ func (l *Log) SizeFrom(segment uint64) int64 {
 	return int64(l.wal.End() - start)
 }
 
-// Taken is how many bytes on disk the segments take from one on and before another.
+// Taken returns the bytes on disk of the segments from number from on and before number to.
 func (l *Log) Taken(from, to uint64) int64 { return l.wal.Taken(from, to) }
 
-// First is the lowest segment.
+// First returns the number of the lowest segment.
 func (l *Log) First() uint64 { return l.wal.First() }
 
 // DropSpares removes the segments that are kept for later use. An error leaves them.
 func (l *Log) DropSpares() { l.wal.DropSpares() }
 
-// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is there.
+// NextCost returns how many bytes of disk the segment after the present one will take: 0 if it
+// exists already.
 func (l *Log) NextCost() int64 { return l.wal.NextCost() }
 
-// Full reports that there is no room for another segment.
+// Full reports whether there is no room for another segment.
 func (l *Log) Full() bool { return l.wal.Full() }
 
 // Room returns, while there is no room for another segment, how many more bytes fit the last one,

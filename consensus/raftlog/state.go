@@ -10,9 +10,9 @@ type state struct {
 	id    Identity
 	begun bool // a head was seen
 	hard  hard
-	// floor is the index after which all entries are there, up to last; its term is 0 if it is not
-	// known. While a log is read, it is what the first head says, and the base is found at the end;
-	// later it is the base.
+	// floor is the index after which all entries are there, up to last; its term is 0 if it is
+	// not known. While a log is read, it comes from the first head, and the base is found at
+	// the end. Later it is the base.
 	floor, floorTerm uint64
 	base             Base
 	last             uint64
@@ -21,7 +21,7 @@ type state struct {
 	rotations        []rotation // in order
 }
 
-// span says that entries have a term from an index on.
+// span is a run of entries with the same term; the run begins with an index.
 type span struct{ index, term uint64 }
 
 // rotation is a segment that begins with a head.

@@ -9,7 +9,7 @@ import (
 const blockSize = 1024
 
 // table locates the records with entries. For each record it has the index of the record's first
-// valid entry, and the position in the wal before the record. Both grow from record to record, so a
+// valid entry, and the position in the wal before the record. Both grow from record to record. So a
 // block has them in full for its first record, and as differences of 4 bytes for the others.
 type table struct{ blocks []*block }
 
@@ -63,8 +63,8 @@ func (t *table) drop(index uint64) {
 	}
 }
 
-// find returns the place of the record that has an entry, and with which index the next record
-// begins, MaxUint64 if there is none.
+// find returns the place of the record that has an entry, and the index with which the next record
+// begins; MaxUint64 if there is none.
 func (t *table) find(index uint64) (place, next uint64) {
 	n := sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].index > index }) - 1
 	b := t.blocks[n]

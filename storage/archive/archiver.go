@@ -44,7 +44,8 @@ const (
 type Log interface {
 	// History names the log.
 	History() string
-	// Begin is the position behind which its first batch stands, and End the LSN of the last one.
+	// Begin returns the position at which the first batch begins, and End the LSN of the last
+	// one.
 	Begin() uint64
 	End() uint64
 	// Durable, Synced and Settled are those of storage.Journal: nothing up to a position that is
@@ -58,15 +59,15 @@ type Log interface {
 
 // Kept is the part of a log that is kept for a reader.
 type Kept interface {
-	// Bytes is how much of the log is there for that alone.
+	// Bytes returns how much of the log is kept for that reader alone.
 	Bytes() int64
-	// Batches calls fn with each batch that ends behind after and not behind through, all of which
-	// are settled. It ends with fn's error. It is wal.ErrReleased if the log has not all of these
-	// any more. A batch may not change, nor be kept.
+	// Batches calls fn with each batch that ends after the position after and not after
+	// through, all of which are settled. It ends with fn's error, or with wal.ErrReleased if
+	// the log lacks some of them. fn may neither change nor keep a batch.
 	Batches(after, through uint64, fn func(lsn uint64, batch []byte) error) error
 	// MoveTo makes the log keep only what is after a position. Any goroutine may call it.
 	MoveTo(position uint64) error
-	// LetGo ends that. A second call does nothing.
+	// LetGo ends the keeping. A second call does nothing.
 	LetGo() error
 }
 
@@ -74,25 +75,25 @@ type Kept interface {
 type Options struct {
 	FS  vfs.FS
 	Log Log
-	// Timed is the position behind which the log has the times of all batches, whether it is
+	// Timed is the position from which on the log has the times of all batches, whether it is
 	// archived or not.
 	Timed uint64
-	// Member names the member of a group whose log it is, which others have, too; empty: it is of a
-	// server that is alone.
+	// Member names the member of a group whose log it is; other members have the same log.
+	// Empty: the server is alone.
 	Member string
 	// Data is the directory of the data.
 	Data string
-	// Dir is where the files go. Empty: to Run, which gets the path of each and returns nil once
-	// there is a durable copy. It may get the same file again.
+	// Dir is the directory of the files. Empty: Run gets the path of each file, and returns nil
+	// once there is a durable copy. It may get the same file again.
 	Dir string
 	Run func(ctx context.Context, path string) error
-	// Timeout is how long something may be durable and not archived.
+	// Timeout returns how long a batch may be durable and not archived.
 	Timeout func() time.Duration
 	Clock   clock.Clock
 	Logger  *slog.Logger
 	// Directory is State's.
 	Directory string
-	// NoBackground starts no goroutine: Round does all.
+	// NoBackground starts no goroutine: the caller calls Round.
 	NoBackground bool
 	// FileSize replaces fileSize, unless it is 0.
 	FileSize uint64
@@ -116,7 +117,7 @@ type Archiver struct {
 		logged time.Duration // when that was, a reading of Mono
 	}
 	status atomic.Pointer[Status]
-	// When the command began that runs, a reading of Mono; nil: none does.
+	// When the running command began, a reading of Mono; nil: none runs.
 	runs atomic.Pointer[time.Duration]
 }
 
@@ -126,23 +127,23 @@ var (
 	errHangs = fmt.Errorf("archive: the command has not ended for %v", RunLimit)
 )
 
-// Status says what has become of the archive.
+// Status returns the state of the archive.
 type Status struct {
 	// Through is the LSN up to which the log is archived.
 	Through uint64
-	// Files and Bytes are how many were archived since the start, Failures how often that failed,
-	// and Holes how often something was given up.
+	// Files and Bytes are how many were archived since the start. Failures is how often that
+	// failed, and Holes how often a part of the log was lost for the archive.
 	Files, Bytes, Failures, Holes int64
-	// Last is when something was archived last, or nothing was left to be, in Unix ms; 0: never.
+	// Last is when a file was archived last, or nothing was left for one, in Unix ms; 0: never.
 	Last int64
 	// Err is why the last attempt failed; nil: it did not. A command that runs for longer than
 	// RunLimit has failed.
 	Err error
-	// Runs is how long the command that runs has; 0: none does.
+	// Runs is how long the running command has run; 0: none runs.
 	Runs time.Duration
 }
 
-// Start begins to archive what the log has that was not archived.
+// Start begins to archive the batches of the log that are not archived yet.
 func Start(o Options) (*Archiver, error) {
 	a := &Archiver{o: o, ended: make(chan struct{})}
 	a.ctx, a.stop = context.WithCancel(context.Background())
@@ -194,7 +195,7 @@ func (a *Archiver) prepare() (err error) {
 	return err
 }
 
-// unshared refuses a directory whose newest file of the log another member has made.
+// unshared returns an error if another member has made the newest file of the log.
 func (a *Archiver) unshared() error {
 	from := Dir(a.o.FS, a.o.Dir)
 	files, _, err := filesOf(from, a.round.History)
@@ -216,7 +217,7 @@ func (a *Archiver) unshared() error {
 	return errors.Join(err, file.Close())
 }
 
-// tidy removes the files for a command that it has taken already.
+// tidy removes the files that the command has taken already, and those of other logs.
 func (a *Archiver) tidy() error {
 	names, err := a.o.FS.List(a.o.Dir)
 	for _, name := range names {
@@ -242,7 +243,8 @@ func (a *Archiver) loop() {
 	}
 }
 
-// pauseAfter is how many milliseconds the loop waits after a round, and after the pause before it.
+// pauseAfter returns for how many milliseconds the loop waits after a round. last was the pause
+// before it.
 func pauseAfter(err error, last int64) int64 {
 	if err == nil {
 		return lookInterval
@@ -276,7 +278,7 @@ func (a *Archiver) endLate(ctx context.Context, end func(), began time.Duration)
 	}
 }
 
-// Status says what has become of the archive.
+// Status returns the state of the archive.
 func (a *Archiver) Status() Status {
 	s := *a.status.Load()
 	if began := a.runs.Load(); began != nil {
@@ -294,7 +296,7 @@ func (a *Archiver) note(change func(*Status)) {
 	a.status.Store(&s)
 }
 
-// Round archives what makes a whole file, and with now, or after the timeout, what there is.
+// Round archives whole files, and also the rest of the log if now is true or the timeout is over.
 // Without NoBackground the archiver calls it by itself.
 func (a *Archiver) Round(now bool) error {
 	err := a.prepare()
@@ -364,12 +366,12 @@ func (a *Archiver) archive(now bool) error {
 	}
 }
 
-// settled is the position up to which the log may be archived once Log.Settled has returned for it.
-// A power failure, or another leader, may take back what stands behind it.
+// settled returns the position up to which the log may be archived once Log.Settled has returned
+// for it. A power failure, or another leader, may take back later batches.
 func (a *Archiver) settled() uint64 { return min(a.o.Log.Durable(), a.o.Log.Synced()) }
 
-// begin begins an archive where the log begins now: there is none yet, or the log has lost what
-// comes next.
+// begin starts an archive at the present begin of the log: there is no archive yet, or the log has
+// lost the next batches.
 func (a *Archiver) begin() error {
 	start := a.o.Log.Begin()
 	files, _, err := filesOf(Dir(a.o.FS, a.o.Dir), a.round.History)
@@ -388,7 +390,7 @@ func (a *Archiver) begin() error {
 	return a.save(start, "")
 }
 
-// needed is what somebody has to do about a hole.
+// needed returns the text that says how an operator closes a hole.
 func (a *Archiver) needed() string {
 	if a.o.Member != "" {
 		return "a new backup is needed, unless another member has archived what is missing"
@@ -396,8 +398,8 @@ func (a *Archiver) needed() string {
 	return "a new backup is needed"
 }
 
-// GiveUp lets the log release what was not archived, since the disk is nearly full. Anybody may
-// call it: a command may just not end.
+// GiveUp lets the log release what was not archived, since the disk is nearly full. Any goroutine
+// may call it: the command may never end.
 func (a *Archiver) GiveUp() {
 	if a.kept.Bytes() == 0 {
 		return
@@ -407,7 +409,7 @@ func (a *Archiver) GiveUp() {
 	}
 }
 
-// file makes the next file, of what is settled up to a position.
+// file makes the next file, of the log up to end at most, once that is settled.
 func (a *Archiver) file(end uint64) error {
 	if err := a.o.Log.Settled(a.ctx, end); err != nil {
 		return err
@@ -448,11 +450,11 @@ func (a *Archiver) run(path string) error {
 var (
 	// errEnough ends Batches.
 	errEnough = errors.New("archive: the file has enough")
-	// errNothing: no batch ends behind what is archived.
+	// errNothing: no batch ends after the archived ones.
 	errNothing = errors.New("archive: there is nothing for a file")
 )
 
-// batches passes on the batches behind those that are archived, up to a position, until the
+// batches calls fn with the batches after those that are archived, up to a position, until the
 // archiver ends or fn returns errEnough.
 func (a *Archiver) batches(end uint64, fn func(lsn uint64, batch []byte) error) error {
 	err := a.kept.Batches(a.round.Through, end, func(lsn uint64, batch []byte) error {
@@ -467,8 +469,8 @@ func (a *Archiver) batches(end uint64, fn func(lsn uint64, batch []byte) error) 
 	return err
 }
 
-// write writes batches up to a position, but not more than fill a file, and gives the LSN of the
-// last one, the sum, and how long the file is.
+// write writes batches up to a position, but not more than fill a file. It returns the LSN of the
+// last one, the sum, and the length of the file.
 func (a *Archiver) write(w io.Writer,
 	end uint64) (through uint64, sum string, size int64, err error) {
 	counted := &counter{w: w}
@@ -502,8 +504,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// adopt takes the next file as it is: the process ended before that was noted. It has to have what
-// the log has, which is settled up to a position.
+// adopt uses a next file that exists already: the process ended before it noted the file. The file
+// must have the same batches as the log, which is settled up to end.
 func (a *Archiver) adopt(path string,
 	end uint64) (through uint64, sum string, size int64, err error) {
 	f, err := a.o.FS.Open(path)

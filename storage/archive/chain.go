@@ -11,19 +11,19 @@ import (
 	"keyp/internal/vfs"
 )
 
-// ErrHole: a part of the log is missing in the archive, or what is there does not fit together.
+// ErrHole: a part of the log is missing in the archive, or its files do not fit together.
 var ErrHole = errors.New("archive: it does not go on")
 
 // Files are the files of an archive, to be read.
 type Files interface {
-	// Path is what users call a file.
+	// Path returns the name of a file for users.
 	Path(name string) string
 	List() (names []string, err error)
 	// Open reads a file from its begin.
 	Open(name string) (io.ReadCloser, error)
 }
 
-// Dir gives the files of a directory.
+// Dir returns the files of a directory.
 func Dir(fsys vfs.FS, dir string) Files { return directory{fsys, dir} }
 
 type directory struct {
@@ -46,7 +46,7 @@ func (d directory) Open(name string) (io.ReadCloser, error) {
 	}{io.NewSectionReader(file, 0, 1<<62), file}, nil
 }
 
-// Chain reads the files of a log, one behind the other.
+// Chain reads the files of a log, one after the other.
 type Chain struct {
 	from  Files
 	files []start // that come next
@@ -67,7 +67,7 @@ type start struct {
 
 func (s start) name() string { return Name(s.history, s.from) }
 
-// filesOf gives the files of a history in order, and how many other histories there are.
+// filesOf returns the files of a history in order, and how many other histories there are.
 func filesOf(from Files, history string) (files []start, others int, err error) {
 	names, err := from.List()
 	if err != nil {
@@ -86,9 +86,9 @@ func filesOf(from Files, history string) (files []start, others int, err error) 
 	return files, len(seen) - 1, nil
 }
 
-// Open gives what stands behind a position in the log of a history, and a part of what stands
-// before it: the batch that ends there, unless the archive begins with the next one. The error is
-// ErrHole where the archive does not have that.
+// Open returns a Chain of the batches after a position in the log of a history. It also has a part
+// before: the batch that ends there, unless the archive begins with the next one. The error is
+// ErrHole if the archive does not have that.
 func Open(from Files, history string, position uint64) (*Chain, error) {
 	files, others, err := filesOf(from, history)
 	if err != nil {
@@ -112,8 +112,8 @@ func Open(from Files, history string, position uint64) (*Chain, error) {
 	return c, nil
 }
 
-// Before gives the names of the files of a history that have nothing that stands behind a position.
-// The last file is none of them.
+// Before returns the names of the files of a history that have nothing after a position. The last
+// file is none of them.
 func Before(from Files, history string, position uint64) (names []string, err error) {
 	files, _, err := filesOf(from, history)
 	if err != nil {
@@ -125,13 +125,13 @@ func Before(from Files, history string, position uint64) (names []string, err er
 	return names, nil
 }
 
-// Next gives the next batch and its LSN. Behind the last one it returns io.EOF.
+// Next returns the next batch and its LSN. After the last one it returns io.EOF.
 func (c *Chain) Next() (lsn uint64, batch []byte, err error) {
 	lsn, pieces, err := c.NextPieces()
 	return lsn, joined(pieces), err
 }
 
-// NextPieces is Next of a batch in pieces, as Reader.NextPieces gives them.
+// NextPieces is Next of a batch in pieces, as Reader.NextPieces returns them.
 func (c *Chain) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	for {
 		if c.r == nil {
@@ -154,10 +154,10 @@ func (c *Chain) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	}
 }
 
-// File is the name of the file that was read last.
+// File returns the name of the file that was read last.
 func (c *Chain) File() string { return c.name }
 
-// Last is the LSN of the last batch that was read, or where the first file begins.
+// Last returns the LSN of the last batch that was read, or where the first file begins.
 func (c *Chain) Last() uint64 { return c.last }
 
 // Timed reports whether the log has the time of the batch that was read last: otherwise it ran
@@ -203,7 +203,7 @@ func (c *Chain) enter() error {
 
 func (r *Reader) name() string { return Name(r.Header.History, r.Header.From) }
 
-// Skip goes on behind a hole or a damaged file, with the next one that is there; false: there is
+// Skip continues after a hole or a damaged file with the next file that exists; false: there is
 // none.
 func (c *Chain) Skip() (from uint64, ok bool, err error) {
 	if c.r != nil {

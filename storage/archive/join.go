@@ -22,7 +22,7 @@ type Joined struct {
 
 var errForked = fmt.Errorf("%w: it is of another copy of the directory", ErrHole)
 
-// Join is Open for several archives, each of which may lack what stands behind the position.
+// Join is Open for several archives, each of which may lack batches after the position.
 func Join(from []Files, history string, position uint64) (*Joined, error) {
 	var why []error
 	j := &Joined{history: history}
@@ -49,7 +49,7 @@ func Join(from []Files, history string, position uint64) (*Joined, error) {
 	return nil, errors.Join(why...)
 }
 
-// NextPieces is Chain's.
+// NextPieces returns the next batch, as Chain.NextPieces does.
 func (j *Joined) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	lsn, pieces, err = j.chain.NextPieces()
 	if err != nil && len(j.from) > 1 {
@@ -61,8 +61,8 @@ func (j *Joined) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	return lsn, pieces, err
 }
 
-// other goes on with another archive, as the present one does not, and gives the next batch. Where
-// none does it gives the reasons; io.EOF: all of them end there or before.
+// other continues with another archive, since the present one does not go on, and returns the next
+// batch. If none continues, it returns the reasons; io.EOF: all of them end there or before.
 func (j *Joined) other(reason error) (lsn uint64, pieces [][]byte, err error) {
 	var why []error
 	if reason != io.EOF {
@@ -88,7 +88,7 @@ func (j *Joined) other(reason error) (lsn uint64, pieces [][]byte, err error) {
 	return 0, nil, errors.Join(why...)
 }
 
-// follow gives the first batch that an archive has behind the one that was read last, and what
+// follow returns the first batch of an archive after the one that was read last, and the chain that
 // reads on from there.
 func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, err error) {
 	position := j.chain.Last()
@@ -105,7 +105,8 @@ func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, 
 		case lsn == position:
 			proven = j.read && SumOf(pieces) == j.last
 		case lsn > position && before == position && !proven:
-			// The archive begins here, with what the other one said that comes next.
+			// The archive begins here: its first file must name the sum of the other
+			// one's files.
 			proven = j.chain.sum != "" && chain.r.Header.Previous == j.chain.sum
 		}
 	}
@@ -122,7 +123,8 @@ func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, 
 	return nil, 0, nil, err
 }
 
-// SumOf is the sum of a batch, by which two archives, or a backup and an archive, are compared.
+// SumOf returns the sum of a batch, by which two archives, or a backup and an archive, are
+// compared.
 func SumOf(pieces [][]byte) (sum [32]byte) {
 	all := sha256.New()
 	for _, piece := range pieces {
@@ -132,7 +134,7 @@ func SumOf(pieces [][]byte) (sum [32]byte) {
 	return sum
 }
 
-// Last and the methods behind it are Chain's.
+// Last, Timed and Close are Chain's.
 func (j *Joined) Last() uint64 { return j.chain.Last() }
 func (j *Joined) Timed() bool  { return j.chain.Timed() }
 func (j *Joined) Close() error { return j.chain.Close() }

@@ -18,17 +18,17 @@ type State struct {
 	// Through is the LSN up to which it is, and Sum the sum of all files up to there.
 	Through uint64 `json:"through"`
 	Sum     string `json:"sum"`
-	// Off is the end of the log when the server started without its archive; 0: it has not since
-	// then.
+	// Off is the end of the log when the server started without its archive; 0: it has not done
+	// so since.
 	Off uint64 `json:"off,omitempty"`
-	// Directory names the directory of the data, by something that its copies do not share; empty:
-	// nothing does.
+	// Directory identifies the directory of the data by something that its copies do not share;
+	// empty: nothing does.
 	Directory string `json:"directory,omitempty"`
 	// Untimed are parts of the log without times that are not archived yet.
 	Untimed []Span `json:"untimed,omitempty"`
 }
 
-// Span is a part of the log: behind From, up to To.
+// Span is a part of the log: the batches that end after From, up to To.
 type Span struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
@@ -37,8 +37,8 @@ type Span struct {
 // maxSpans bounds how many spans there are; the first ones become one then.
 const maxSpans = 32
 
-// on is the state when archiving goes on. The log has times behind a position: what was written up
-// to there without an archive has none.
+// on returns the state when archiving goes on. The log has times after the position timed: batches
+// that were written before without an archive have none.
 func (s State) on(history string, timed uint64) State {
 	if s.History != history { // there is no archive of this log yet
 		s = State{History: history}
@@ -57,8 +57,8 @@ func (s State) on(history string, timed uint64) State {
 	return s
 }
 
-// Off notes in a directory of data that its log, which has a history, gets no times from a position
-// on; false: it has no archive.
+// Off notes in a directory of data that its log gets no times from the position end on. It returns
+// false if the log with this history has no archive.
 func Off(fsys vfs.FS, dir, history string, end uint64) (bool, error) {
 	state, err := ReadState(fsys, dir)
 	if err != nil || state.History != history {
@@ -88,7 +88,7 @@ func (s *State) save(fsys vfs.FS, dir string) error {
 	})
 }
 
-// ReadState reads the state of a directory of data; all is zero where nothing was archived.
+// ReadState reads the state of a directory of data. It is the zero State if nothing was archived.
 func ReadState(fsys vfs.FS, dir string) (s State, err error) {
 	b, err := readFile(fsys, filepath.Join(dir, stateName))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,10 +11,10 @@
 //   - the wall clock has come back to within the limit of the guarded time (IsBack), or
 //   - the step is confirmed, by an operator or since Patience is over (Over).
 //
-// In a group the guard begins in two more cases: the leader's wall clock is set back, or the wall
-// clock of a new leader differs from the group's time, both by more than a second. It ends when the
-// wall clock is back to within a second. It does not end by itself as long as another member's
-// clock agrees with the group's time (Hold).
+// In a group the guard begins in two more cases, both for differences of more than a second. The
+// leader's wall clock is set back, or the wall clock of a new leader differs from the group's time.
+// It ends when the wall clock is back to within a second. It does not end by itself as long as
+// another member's clock agrees with the group's time (Hold).
 //
 // A Record contains what a start needs: by how much the store's time is ahead of boot time (lead),
 // and for which run of the machine. So a start on the same run of the machine sees a step that came
@@ -43,7 +43,7 @@ const (
 	StepTolerance = 1000
 )
 
-// Options are what a Guard needs.
+// Options configure a Guard.
 type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -164,8 +164,8 @@ func (g *Guard) Yield() {
 	}
 }
 
-// apart reports whether the guard is needed for a wall clock that is ahead of the group's time by
-// by, or behind it if by is negative.
+// apart reports whether a difference of by ms between the wall clock and the group's time needs the
+// guard.
 func (g *Guard) apart(by int64) bool {
 	return g.limit.Load() > 0 && g.patience.Load() > 0 && max(by, -by) > g.tolerance()
 }
@@ -228,7 +228,7 @@ func (g *Guard) look() int64 {
 	}
 	wall, boot := g.read()
 	if g.since.Load() == 0 {
-		// Since the last look it has followed the wall clock.
+		// The store's time has followed the wall clock since the last look.
 		g.mu.lead = max(g.mu.lead, g.o.Newest()-boot)
 		ahead, limit, log := wall-boot-g.mu.lead, g.limit.Load(), g.o.Logger
 		stepped := limit > 0 && ahead > limit

@@ -63,7 +63,7 @@ func (n *nameSet) has(hash uint64, name []byte) bool {
 	return ok
 }
 
-// name is the name at a place.
+// name returns the name at a place.
 func (n *nameSet) name(at uint64) []byte {
 	b := n.text[at>>32][uint32(at):]
 	size, head := binary.Uvarint(b)

@@ -19,9 +19,8 @@ type Key struct {
 	Name []byte
 }
 
-// Slot is the hash slot of a key: CRC16 (XMODEM) of the name, or of its hash tag,
-// the part between the first '{' and the next '}' when that is not empty
-// (Redis Cluster specification).
+// Slot returns the hash slot of a key: CRC16 (XMODEM) of the name, or of its hash tag. That is the
+// part between the first '{' and the next '}' if it is not empty (Redis Cluster specification).
 func Slot(name []byte) uint16 {
 	if open := bytes.IndexByte(name, '{'); open >= 0 {
 		if n := bytes.IndexByte(name[open+1:], '}'); n > 0 {
@@ -69,6 +68,6 @@ func (s Seed) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, s[0]), s[1])
 }
 
-// Hash is the hash of a name. It uses a secret, so nobody can choose names that collide. It does
-// not change after a restart, because SCAN cursors and the order of keys on disk depend on it.
+// Hash returns the hash of a name. It uses a secret, so nobody can choose names that collide. It
+// does not change after a restart, because SCAN cursors and the order of keys on disk depend on it.
 func (s *Seed) Hash(name []byte) uint64 { return siphash.Hash(s[0], s[1], name) }

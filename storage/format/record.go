@@ -31,7 +31,7 @@ const (
 	RecPopulation // as RecCounts, and with Timed
 )
 
-// CutOf is the tag of the record that removes a run of elements of a value of a type.
+// CutOf returns the tag of the record that removes a run of elements of a value of a type.
 func CutOf(typ object.Type) byte {
 	if typ == object.TypeStream {
 		return RecTrim
@@ -39,7 +39,7 @@ func CutOf(typ object.Type) byte {
 	return RecCut
 }
 
-// ErrBadRecord says that a record of the log does not parse.
+// ErrBadRecord is the error for a log record that does not parse.
 var ErrBadRecord = errors.New("storage: a log record does not parse")
 
 // AppendRecord begins a record: its tag, and the integers it begins with.
@@ -51,7 +51,7 @@ func AppendRecord(dst []byte, tag byte, ints ...uint64) []byte {
 	return dst
 }
 
-// AppendBytes appends bytes behind their length.
+// AppendBytes appends the length of b, and b.
 func AppendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
@@ -66,7 +66,7 @@ func AppendDeadline(dst []byte, deadline int64, created uint32) []byte {
 	return dst
 }
 
-// Fields reads what a record or another entry has, from Rest on. After the first bad field
+// Fields reads the fields of a record or another entry from Rest. After the first bad field
 // everything reads as zero, and Bad is set.
 type Fields struct {
 	Rest []byte
@@ -98,7 +98,7 @@ func (f *Fields) Below(n int) int {
 // years, so that a span can be added to it.
 const maxInstant = 1 << 53
 
-// Instant reads an instant at which a server was, Unix ms.
+// Instant reads an instant of a server's clock, Unix ms.
 func (f *Fields) Instant() int64 {
 	v := f.Int()
 	if v > maxInstant {
@@ -108,7 +108,7 @@ func (f *Fields) Instant() int64 {
 	return int64(v)
 }
 
-// Bytes reads bytes behind their length; they belong to Rest.
+// Bytes reads bytes after their length; they share Rest's memory.
 func (f *Fields) Bytes() []byte {
 	n := f.Int()
 	if n > uint64(len(f.Rest)) {
@@ -151,8 +151,8 @@ func (f *Fields) Type() object.Type {
 	return typ
 }
 
-// Record is a record of the log. Fields that its tag does not have are zero. Byte slices belong to
-// what was read.
+// Record is a record of the log. Fields that its tag does not have are zero. Byte slices share the
+// memory that was read.
 type Record struct {
 	Tag      byte
 	Space    uint32 // the keyspace; of RecFlush, the one that the database gets
@@ -176,7 +176,7 @@ type Record struct {
 	Time          int64  // of RecTime: the instant; of RecReaped: due through; Unix ms
 }
 
-// ReadRecord reads a record of any kind; f.Bad says that it does not parse.
+// ReadRecord reads a record of any kind; f.Bad is set if it does not parse.
 func ReadRecord(f *Fields) (r Record) {
 	r.Read(f)
 	return r
@@ -245,7 +245,7 @@ func (r *Record) ofKey(f *Fields) {
 	}
 }
 
-// element reads an element's name, and where it is put, its deadline and value.
+// element reads an element's name and, if the record puts the element, its deadline and value.
 func (r *Record) element(f *Fields) {
 	r.Elem = f.Bytes()
 	if r.Tag == RecElement || r.Tag == RecMore {

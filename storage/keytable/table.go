@@ -41,7 +41,7 @@ func NewCell(hash uint64, ref uint32, flags Cell) Cell {
 	return Cell(hash&^(1<<HashShift-1)) | flags | Cell(ref+1)
 }
 
-// Ref returns what NewCell was given.
+// Ref returns the ref that NewCell got.
 func (c Cell) Ref() uint32 { return uint32(c) - 1 }
 
 // Is reports whether the cell has a flag.
@@ -83,8 +83,8 @@ func (t *Table) Prefetch(hash uint64) (sum uint64) {
 	return sum
 }
 
-// home is the first cell for a hash in the bucket: the bits after the shared ones, so that cells
-// are in hash order except for displaced ones.
+// home returns the index of the first cell for a hash in the bucket. It consists of the bits after
+// the shared ones, so that cells are in hash order except for displaced ones.
 func (b *bucket) home(hash uint64) int {
 	k := bits.TrailingZeros(uint(len(b.cells)))
 	return int(hash >> HashShift << (HashShift + b.depth) >> (64 - k))
@@ -199,8 +199,8 @@ func (t *Table) Remove(at *Cell) {
 	}
 }
 
-// WalkBucket visits the cells of hash prefix from's bucket, from that prefix on and in no order,
-// and returns where the following bucket begins (done: there is none). The visitor may change a
+// WalkBucket visits the cells of a hash prefix's bucket, from that prefix on, in no order. It
+// returns the prefix at which the next bucket begins; done: there is none. The visitor may change a
 // cell's flags and ref but not insert or remove.
 func (t *Table) WalkBucket(from uint32, visit func(*Cell)) (next uint32, done bool) {
 	b := t.bucket(uint64(from) << HashShift)
@@ -220,7 +220,7 @@ func (t *Table) WalkBucket(from uint32, visit func(*Cell)) (next uint32, done bo
 	return uint32(uint64(at) << (64 - t.depth) >> HashShift), false
 }
 
-// oneBucket is where the buckets of most tables begin.
+// oneBucket is the result of Starts for tables with one bucket.
 var oneBucket = []uint32{0}
 
 // Starts returns the hash prefixes at which the buckets begin.

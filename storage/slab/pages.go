@@ -15,7 +15,7 @@ import (
 const (
 	// regionSize is how much memory is mapped at once.
 	regionSize = 4 << 20
-	// sparePages are freed pages that are reused without a system call.
+	// sparePages is how many freed pages are kept, and reused without a system call.
 	sparePages = 64
 )
 
@@ -39,7 +39,7 @@ type pagePool struct {
 	}
 }
 
-// take gives a page of chunkSize bytes with anything in them.
+// take returns a page of ChunkSize bytes with arbitrary content.
 func (p *pagePool) take() *page {
 	if OnHeap {
 		return &page{mem: make([]byte, ChunkSize)}
@@ -91,7 +91,7 @@ func (p *pagePool) put(mem []byte) {
 	p.mu.clean = append(p.mu.clean, mem)
 }
 
-// OffHeap is the RAM of the process's stores outside the Go heap, in bytes: chunks of slabs,
+// OffHeap returns the RAM of the process's stores outside the Go heap, in bytes: chunks of slabs,
 // including those that wait to be used again.
 func OffHeap() int64 {
 	pages.mu.Lock()

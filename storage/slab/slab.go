@@ -197,7 +197,7 @@ func (s *Allocator) Alloc(size int) (uint32, Block) {
 	return uint32(at)<<chunkBits | uint32(g), b
 }
 
-// nextFree gives the free block after the one at granule g, as chunk.free has it.
+// nextFree returns the free block after the one at granule g, in the form of chunk.free.
 func (s *Allocator) nextFree(c *chunk, g uint16) uint16 {
 	return binary.LittleEndian.Uint16(c.mem[int(g)*granule:])
 }
@@ -288,8 +288,8 @@ func (s *Allocator) unlist(at int32) {
 }
 
 const (
-	// gapShare is the part of a class's chunks that its gaps may make up, if that is more than one
-	// chunk.
+	// A class's gaps may make up one part in slabGapShare of its chunks, or one chunk if that
+	// is more.
 	slabGapShare = 16
 	// sparseLook is how many chunks with gaps are examined to find the sparsest.
 	sparseLook = 64

@@ -9,9 +9,9 @@ type Report struct {
 	End      uint64 // position after the last
 }
 
-// Check reads the log in o.Dir as Open would, without changing it: each intact batch
-// is passed to visit (which may be nil). The report covers what is intact even when the error
-// is a *CorruptError. Of o only FS and Dir matter. The log must not be open.
+// Check reads the log in o.Dir as Open would, without changing it. It passes each intact batch to
+// visit (which may be nil). The report covers the intact part even if the error is a *CorruptError.
+// Of o only FS, Dir and Progress matter. The log must not be open.
 func Check(o Options, first uint64, visit func(lsn uint64, batch []byte) error) (Report, error) {
 	var report Report
 	r, err := scan(&o, first, func(lsn uint64, batch []byte) error {

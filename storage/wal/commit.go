@@ -12,10 +12,9 @@ import (
 // everySecond is the period of EverySec in milliseconds.
 const everySecond = 1000
 
-// Commit makes all that was appended before it durable in the sense of the policy. When
-// another commit is about to do that, it waits for it instead. While all prepared room
-// is used and no more can be had it waits (see Full), so a caller that must not stop
-// takes CommitAsync then.
+// Commit makes all that was appended before it durable in the sense of the policy. If another
+// commit is about to do that, it waits for that one instead. It waits also while all prepared room
+// is used and there is no more (see Full). A caller that must not wait uses CommitAsync then.
 func (l *Log) Commit() error {
 	if err := l.Err(); err != nil {
 		return err
@@ -27,7 +26,7 @@ func (l *Log) Commit() error {
 // OnFail when it cannot be. Calls while one is under way become one.
 func (l *Log) CommitAsync() { kick(l.kickWrite) }
 
-// commit returns nil once Durable has reached lsn.
+// commit makes everything up to lsn durable in the sense of the policy.
 func (l *Log) commit(lsn uint64) error {
 	if l.durable.Load() >= lsn {
 		return nil
@@ -104,7 +103,7 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// write carries one chunk to its place.
+// write writes one chunk to its place.
 func (l *Log) write(c *chunk) error {
 	c.seal(l.synced.Load())
 	if _, err := l.flushMu.cur.WriteAt(c.buf, c.offset()); err != nil {
@@ -114,9 +113,9 @@ func (l *Log) write(c *chunk) error {
 	return nil
 }
 
-// enter makes the prepared segment the one being written, waiting for it if need be.
-// The one before is complete then and gets its last sync: at once under Always, so that
-// a commit over many segments does not pile up dirty pages, else in the background.
+// enter makes the prepared segment the present one, and waits for it if needed. The one before is
+// complete then and gets its last sync: under Always at once, so that a commit over many segments
+// does not pile up dirty pages. Otherwise the sync is in the background.
 func (l *Log) enter(id identity, always bool) error {
 	if always {
 		if err := l.sync(); err != nil {
@@ -152,8 +151,8 @@ func (l *Log) sync() error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// A file is added to unsynced before its first byte is written, so the list read
-	// after the position has all files up to that position.
+	// A file is added to unsynced before its first byte is written. So the list, read after the
+	// position, has all files up to that position.
 	upTo := l.written.Load()
 	if upTo <= l.synced.Load() {
 		return nil
@@ -284,8 +283,8 @@ type signal struct {
 	}
 }
 
-// wait gives a channel that the next broadcast closes. What the caller waits for must
-// be looked at between wait and the receive.
+// wait returns a channel that the next broadcast closes. The caller must check the condition that
+// it waits for between wait and the receive.
 func (s *signal) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

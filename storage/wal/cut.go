@@ -5,13 +5,12 @@ import (
 	"math"
 )
 
-// cut makes the log end after its last whole batch, so that nothing after it is ever
-// read as part of the log, and clears leftovers away. It gives the segment that is
-// prepared for the number that comes next, if there is one. The first segment stays if
-// it was recorded, though nothing got through to it: a start without it is refused. What
-// is left in it has another mark than what it gets.
+// cut makes the log end after its last whole batch, so that nothing after it is ever read as part
+// of the log. It removes leftovers. It returns the segment that is prepared for the next number, if
+// there is one. The first segment stays if it was recorded, even if no batch of it is whole: a
+// start without it is refused. Its old content has another mark than its new content.
 //
-// The later segments go first, from the highest down and each removal synced before the
+// The later segments are removed first, from the highest down. Each removal is synced before the
 // next: at every moment the log reads as torn at the same place as before.
 func (r *recovery) cut() (kept *segmentFile, err error) {
 	keep := r.wholeIn + 1
@@ -52,8 +51,8 @@ func (r *recovery) remove(path string) error {
 	return nil
 }
 
-// clear overwrites f with zeros from position from to position to, but at least a
-// block, to the end of the file, and syncs it.
+// clear overwrites f with zeros from position from to position to, and syncs it. It overwrites at
+// least a block, but nothing after the end of the file.
 func (r *recovery) clear(f *segmentFile, from, to uint64) error {
 	if rest := uint64(max(f.size-f.offset(from), 0)); to < from || to-from > rest {
 		to = from + rest
@@ -73,7 +72,7 @@ func (r *recovery) clear(f *segmentFile, from, to uint64) error {
 	})
 }
 
-// nextNumber is the number of the segment that comes after the cut.
+// nextNumber returns the number of the segment that comes after the cut.
 func (r *recovery) nextNumber() uint64 {
 	if r.wholeIn < 0 {
 		return r.need
@@ -81,11 +80,12 @@ func (r *recovery) nextNumber() uint64 {
 	return r.files[r.wholeIn].number + 1
 }
 
-// resume gives the segment and the position with which the log continues.
+// resume returns the segment and the position with which the log continues.
 func (r *recovery) resume() (number, start uint64) { return r.nextNumber(), r.whole }
 
-// keep gives the segments before the first one needed that stay, and takes them out of those that
-// are stale: one behind the other, of this log, with what stands from KeepFrom on.
+// keep returns the segments that stay although they are before the first one needed, and removes
+// them from the stale ones. They are consecutive segments of this log that have the log from
+// KeepFrom on.
 func (r *recovery) keep() []liveSegment {
 	if r.o.KeepFrom == 0 || r.wholeIn < 0 {
 		return nil
@@ -104,7 +104,7 @@ func (r *recovery) keep() []liveSegment {
 	return kept
 }
 
-// live gives the segments that stay, from the first one needed on.
+// live returns the segments that stay, from the first one needed on.
 func (r *recovery) live() []liveSegment { return segmentsOf(r.files[:r.wholeIn+1]) }
 
 func segmentsOf(files []segmentFile) (list []liveSegment) {

@@ -7,15 +7,15 @@
 //     position in it; it only grows, over restarts too, and 0 means "nothing". The
 //     LSN of a batch is the position just past its last frame, so the batch is
 //     durable when Durable() >= LSN.
-//   - The order of the Appends is the order in the log. What recovery hands out is
-//     a prefix of it, batch by batch, each whole or not at all.
-//   - Where a byte will stand is decided by Append, under the lock and in memory
-//     alone. Writing later only carries bytes to the place they already have.
+//   - The order of the Appends is the order in the log. Recovery returns a prefix of
+//     the log, batch by batch, each whole or not at all.
+//   - Append decides the place of a byte, under the lock and only in memory. A later
+//     write only puts the bytes at the places that they already have.
 //   - A position is called durable on disk (the "durable through" of a group or a
 //     segment header) only after the sync that made it so has returned.
 //   - Segment numbers are never used twice, except after the file of that number
-//     was removed. A segment ends where the next one starts, whatever bytes stand
-//     behind that point.
+//     was removed. A segment ends where the next one starts, whatever bytes follow
+//     after that point.
 //   - The names of segments are synced before their first byte is written, and
 //     they leave from the low end only (Release) or the high end (a cut). So a gap
 //     in the numbers is corruption.

@@ -7,22 +7,22 @@ import (
 )
 
 var (
-	// ErrClosed is what a closed log answers to commits and waits.
+	// ErrClosed is the error of commits and waits on a closed log.
 	ErrClosed = errors.New("wal: closed")
 
 	// ErrVersion means that a later version of Keyp wrote the log.
 	ErrVersion = errors.New("wal: written by a later version of Keyp")
 
-	// ErrNoRoom is what Close gives when batches that were never acknowledged could
-	// not be written because no room for a segment was to be had.
+	// ErrNoRoom is the error of Close if batches that were never acknowledged could not be
+	// written, since there was no room for another segment.
 	ErrNoRoom = errors.New("wal: no room for another segment")
 
 	// ErrBeyondEnd is returned by Settled for a position after the end of the log.
 	ErrBeyondEnd = errors.New("wal: position beyond the end of the log")
 )
 
-// CorruptError means that bytes which were durable once are not what they were.
-// Opening has changed nothing.
+// CorruptError means that bytes that were durable once are missing or changed. Opening has changed
+// nothing.
 type CorruptError struct {
 	File   string // path of the segment
 	Offset int64  // bytes from its start to the first byte that does not verify

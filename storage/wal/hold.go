@@ -25,13 +25,13 @@ func (l *Log) Hold(first uint64) *Hold {
 	return h
 }
 
-// HoldFrom is Hold of the segments with what stands from a position on, as far as they are there.
+// HoldFrom is Hold of the existing segments that have the log from a position on.
 func (l *Log) HoldFrom(pos uint64) *Hold {
 	seg, _, _ := l.segmentAt(pos)
 	return l.Hold(seg.number)
 }
 
-// MoveTo is Move to what stands from a position on.
+// MoveTo is Move to the segments that have the log from a position on.
 func (h *Hold) MoveTo(pos uint64) error {
 	seg, _, _ := h.l.segmentAt(pos)
 	return h.Move(seg.number)
@@ -45,7 +45,7 @@ func (h *Hold) Move(first uint64) error {
 	return h.l.Release(0)
 }
 
-// LetGo ends the hold, and releases what was kept for it alone. Its second call does nothing.
+// LetGo ends the hold, and releases what was kept for it alone. A second call does nothing.
 func (h *Hold) LetGo() error {
 	h.l.segMu.Lock()
 	held := h.l.segMu.holds[h]
@@ -57,8 +57,8 @@ func (h *Hold) LetGo() error {
 	return h.l.Release(0)
 }
 
-// Batches calls fn with each batch that ends behind after and not behind through, which are
-// written. It ends with fn's error. It is ErrReleased if the log has not all of these any more. The
+// Batches calls fn with each written batch that ends after the position after, and not after
+// through. It ends with fn's error, or with ErrReleased if the log lacks some of these batches. The
 // bytes are valid during the call.
 func (h *Hold) Batches(after, through uint64, fn func(lsn uint64, batch []byte) error) (err error) {
 	from := h.l.Reader()
@@ -78,10 +78,10 @@ func (h *Hold) Batches(after, through uint64, fn func(lsn uint64, batch []byte) 
 	return nil
 }
 
-// Bytes is Held.
+// Bytes returns Log.Held.
 func (h *Hold) Bytes() int64 { return h.l.Held() }
 
-// unheld gives the first segment that is needed or held. segMu is locked.
+// unheld returns the first segment that is needed or held. segMu is locked.
 func (l *Log) unheld() uint64 {
 	first := l.segMu.needed
 	for h := range l.segMu.holds {
@@ -90,7 +90,7 @@ func (l *Log) unheld() uint64 {
 	return first
 }
 
-// Held is how many bytes of the log are kept for holds alone.
+// Held returns how many bytes of the log are kept for holds alone.
 func (l *Log) Held() int64 {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -103,9 +103,8 @@ func (l *Log) Held() int64 {
 	return 0
 }
 
-// Start gives the position from which on the batches from a segment on stand: After of a Reader
-// continues from there. ok is false where nothing of these is written yet, or the segment was
-// released.
+// Start returns the position at which the batches of a segment begin: After of a Reader continues
+// from there. ok is false if nothing of the segment is written yet, or the segment was released.
 func (l *Log) Start(segment uint64) (pos uint64, ok bool) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -117,7 +116,7 @@ func (l *Log) Start(segment uint64) (pos uint64, ok bool) {
 	return 0, false
 }
 
-// Taken is how many bytes on disk the segments take from one on and before another.
+// Taken returns the bytes on disk of the segments from number from on and before number to.
 func (l *Log) Taken(from, to uint64) (bytes int64) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -129,7 +128,7 @@ func (l *Log) Taken(from, to uint64) (bytes int64) {
 	return bytes
 }
 
-// Begin is the position behind which the first batch of the log stands.
+// Begin returns the position at which the first batch of the log begins.
 func (l *Log) Begin() uint64 {
 	pos, ok := l.Start(l.First())
 	if !ok {
@@ -138,8 +137,8 @@ func (l *Log) Begin() uint64 {
 	return pos
 }
 
-// History names the log by what all its segments have in common, without giving that away: another
-// log has another name, also one that began with a copy of this one's batches.
+// History returns a name of the log. It depends on a secret that all its segments have in common.
+// Another log has another name, even if it began with a copy of this one's batches.
 func (l *Log) History() string { return historyOf(l.mark) }
 
 func historyOf(mark uint64) string {

@@ -58,9 +58,9 @@ type Options struct {
 	// SegmentSize is the size of a segment file in bytes, header included;
 	// DefaultSegmentSize if 0.
 	SegmentSize int64
-	// FirstSize is the size of the first segments; DefaultFirstSize if 0. The more a log has had to
-	// keep, the larger is the next one, up to SegmentSize: so little data takes little room, and a
-	// start does not wait until much is filled with zeros.
+	// FirstSize is the size of the first segments; DefaultFirstSize if 0. The more a log has
+	// had to keep, the larger is its next segment, up to SegmentSize. So little data takes
+	// little room, and a start does not wait until much is filled with zeros.
 	FirstSize int64
 	// Spares is how many released segments are kept; DefaultSpares if 0.
 	Spares int
@@ -69,11 +69,11 @@ type Options struct {
 	KeepFrom uint64
 	// New allows that there is no segment although first names one: the log begins there.
 	New bool
-	// Replayed, if set, is called when Open has handed out all batches, before it
-	// changes anything; an error ends Open.
+	// Replayed, if set, is called when Open has passed all batches to replay, before it changes
+	// anything; an error ends Open.
 	Replayed func() error
-	// OnDurable is called with each new value of Durable by the goroutine that advanced it, in
-	// a Commit or one of the log's, and outside of all locks. Two calls may
+	// OnDurable is called with each new value of Durable, outside of all locks, by the
+	// goroutine that advanced it: a caller of Commit, or one of the log's own. Two calls may
 	// arrive in the wrong order: a smaller lsn than before means nothing.
 	OnDurable func(lsn uint64)
 	// OnFail is called once, with the first fatal failure, on a goroutine of its own.
@@ -82,13 +82,13 @@ type Options struct {
 	// happens: Commit and Settled also sync and prepare the next segment, and end
 	// the log when there is no room for one. CommitAsync does nothing.
 	NoBackground bool
-	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
+	// Random returns the numbers that distinguish logs and lives of segments; rand.Uint64 if
 	// nil.
 	Random func() uint64
 	// KeepFree, if set, returns how many bytes of the disk a new segment should leave free. While
 	// they are not free, the log is Full.
 	KeepFree func() uint64
-	// Progress counts the bytes that Open reads; nil: nobody does.
+	// Progress counts the bytes that Open reads; nil: they are not counted.
 	Progress *progress.Meter
 }
 
@@ -182,16 +182,15 @@ type Log struct {
 	moved   signal // synced or err changed
 }
 
-// Open recovers the log in o.Dir and makes it ready for appending. first is the lowest
-// segment that is still needed, as Rotate or First gave it, and then it must be there; 0
-// if none was ever recorded. replay
-// is given each whole batch from there on, in order, with its LSN; the bytes are
-// valid during the call only, and an error ends Open. Segments below first are kept
+// Open recovers the log in o.Dir and makes it ready for appending. first is the lowest segment that
+// is still needed, as Rotate or First returned it. It must exist, unless o.New is set; 0 if none
+// was ever recorded. Open passes each whole batch from there on to replay, in order, with its LSN.
+// The bytes are valid only during the call, and an error ends Open. Segments below first are kept
 // as spares, but for those that KeepFrom keeps.
 //
-// Open gives a *CorruptError when something that was durable is missing or changed,
-// and then leaves the files as they are; batches before that place have been replayed.
-// Lack of room does not keep a log from opening; it is Full then.
+// Open returns a *CorruptError if something that was durable is missing or changed, and then leaves
+// the files as they are. Batches before that place have been replayed. Lack of room does not keep a
+// log from opening; it is Full then.
 func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) (*Log, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -269,9 +268,9 @@ func (l *Log) Append(batch []byte) (lsn uint64) {
 	return l.append(payload{piece: batch, size: len(batch)}, false)
 }
 
-// AppendKeeping is Append of a batch in pieces whose memory is the log's: nobody may change it
-// before the batch is durable. Of a large one that saves the caller, and all who append meanwhile,
-// the time of copying it and of its checksums: the commit makes them.
+// AppendKeeping is Append of a batch in pieces. Nobody may change them before the batch is durable.
+// The commit copies a large batch and makes its checksums, so neither the caller nor others that
+// append meanwhile wait for that.
 func (l *Log) AppendKeeping(pieces [][]byte) (lsn uint64) {
 	batch := payload{more: pieces}
 	for _, piece := range pieces {
@@ -291,10 +290,10 @@ func (l *Log) append(batch payload, keep bool) (lsn uint64) {
 	return l.mu.tail.end
 }
 
-// Rotate makes everything appended afterwards go to a new segment that starts with the
-// batch head, and gives the number of that segment. It does no I/O. The number may be
-// recorded as the first one needed once End(), read after Rotate, is on disk
-// (Settled): Open takes a first segment that is not there for corruption.
+// Rotate makes everything appended afterwards go to a new segment that starts with the batch head,
+// and returns the number of that segment. It does no I/O. The number may be recorded as the first
+// one needed once End(), read after Rotate, is on disk (Settled). Open takes a missing first
+// segment for corruption.
 func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 	if err := l.Err(); err != nil {
 		return 0, err
@@ -309,8 +308,8 @@ func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 	return segment, nil
 }
 
-// First is the number of the lowest segment; 0 if there is no room for any. What it gives
-// right after Open may be recorded as the first one needed.
+// First returns the number of the lowest segment; 0 if there is no room for any. The result right
+// after Open may be recorded as the first one needed.
 func (l *Log) First() uint64 {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -323,37 +322,37 @@ func (l *Log) First() uint64 {
 	return 0
 }
 
-// End is the LSN of the last batch appended. Right after Open, and after Close, it is
-// the end of the stream instead, which no batch may have as its LSN.
+// End returns the LSN of the last batch appended. Right after Open, and after Close, it is the end
+// of the stream instead, which no batch may have as its LSN.
 func (l *Log) End() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.tail.end
 }
 
-// Durable is the position up to which batches may be acknowledged under the policy.
+// Durable returns the position up to which batches may be acknowledged under the policy.
 func (l *Log) Durable() uint64 { return l.durable.Load() }
 
-// Synced is the position up to which the log is on disk.
+// Synced returns the position up to which the log is on disk.
 func (l *Log) Synced() uint64 { return l.synced.Load() }
 
-// SyncCost is the recent duration of a write with its sync (under the policies that
-// leave the sync to others: of the write), as a moving average; 0 before the first.
+// SyncCost returns the recent duration of a write with its sync, as a moving average; 0 before the
+// first. Under the policies that leave the sync to others it is that of the write.
 func (l *Log) SyncCost() time.Duration { return time.Duration(l.cost.Load()) }
 
-// Syncs reads how long the syncs of segments took since Open, in microseconds.
+// Syncs returns the durations of the syncs of segments since Open, in microseconds.
 func (l *Log) Syncs() histogram.Reading { return l.syncs.Read() }
 
-// Commits reads how many bytes each commit wrote since Open.
+// Commits returns how many bytes each commit wrote since Open.
 func (l *Log) Commits() histogram.Reading { return l.sizes.Read() }
 
-// Full reports that there is no room for a further segment that leaves free what KeepFree says. It
-// is tried again each 100 ms and after each Release. Until all prepared room is used, which is up
-// to a segment away, commits continue; then they wait.
+// Full reports whether there is no room for a further segment that leaves KeepFree bytes free. The
+// log tries again each 100 ms and after each Release. Commits continue until all prepared room is
+// used, which is a segment at most; then they wait.
 func (l *Log) Full() bool { return l.full.Load() }
 
-// Room is how many bytes the last segment still takes while no further one can be made, and how
-// many it takes in all. While one can be made all of it is room.
+// Room returns how many bytes the last segment still takes while no further one can be made, and
+// how many it takes in all. While another can be made, both are equal.
 func (l *Log) Room() (left, size int64) {
 	l.mu.Lock()
 	number, left, size := l.mu.tail.seg.number, int64(l.mu.tail.left()), int64(l.mu.tail.capacity)
@@ -369,7 +368,7 @@ func (l *Log) Room() (left, size int64) {
 	return left, size
 }
 
-// Err is the failure that ended the log, ErrClosed after Close, or nil.
+// Err returns the failure that ended the log, ErrClosed after Close, or nil.
 func (l *Log) Err() error {
 	if err := l.err.Load(); err != nil {
 		return *err
@@ -377,15 +376,15 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// SetPolicy changes the policy for later commits. A change to Always also has what is
-// written so far synced in the background.
+// SetPolicy changes the policy for later commits. It also starts a sync of the written part in the
+// background.
 func (l *Log) SetPolicy(p Policy) {
 	l.policy.Store(uint32(p))
 	kick(l.kickSync)
 }
 
-// Size is how many bytes of stream recovery would read: from the start of the oldest
-// segment needed to End.
+// Size returns how many bytes of stream recovery would read: from the start of the oldest segment
+// needed to End.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	start, end := l.mu.tail.seg.start, l.mu.tail.end
@@ -401,9 +400,9 @@ func (l *Log) Size() int64 {
 	return int64(end - start)
 }
 
-// Settled returns nil once lsn is on disk, under any policy, as nothing takes it back then; it
-// requests the write and the sync itself. It gives ErrBeyondEnd for a position that was never
-// appended, the log's failure, or the context's error.
+// Settled waits until lsn is on disk, under any policy: nothing takes it back then. It requests the
+// write and the sync itself. It returns ErrBeyondEnd for a position that was never appended, the
+// log's failure, or the context's error.
 func (l *Log) Settled(ctx context.Context, lsn uint64) error {
 	if lsn > l.End() {
 		return ErrBeyondEnd
@@ -432,8 +431,8 @@ func (l *Log) Settled(ctx context.Context, lsn uint64) error {
 	}
 }
 
-// GiveUp comes before Close, where something has to end first that may wait for the log: a batch
-// for which there is no room ends the log with ErrNoRoom from now on, as in Close, instead of
+// GiveUp is called before Close, if something that may wait for the log has to end first. From now
+// on a batch for which there is no room ends the log with ErrNoRoom, as in Close, instead of
 // waiting for room.
 func (l *Log) GiveUp() {
 	l.segMu.Lock()
@@ -442,10 +441,9 @@ func (l *Log) GiveUp() {
 	l.segMu.Unlock()
 }
 
-// Close writes and syncs what was appended and ends the log; later commits and waits
-// get ErrClosed. It gives the failure of a log that had failed, or ErrNoRoom when there
-// was no room for batches that nobody has acknowledged. What is appended while Close
-// runs may be lost.
+// Close writes and syncs what was appended and ends the log; later commits and waits return
+// ErrClosed. It returns the failure of a log that had failed, or ErrNoRoom if there was no room for
+// batches that nobody has acknowledged. Batches that are appended while Close runs may be lost.
 func (l *Log) Close() error {
 	l.segMu.Lock()
 	again := l.segMu.closed
@@ -501,8 +499,8 @@ func (l *Log) finish() error {
 	return err
 }
 
-// end makes err the answer to all that follows, unless something else was before it,
-// and wakes everybody who waits.
+// end makes err the error of all later calls, unless the log has ended before, and wakes all
+// waiters.
 func (l *Log) end(err error) (first bool) {
 	first = l.err.CompareAndSwap(nil, &err)
 	l.segMu.Lock()
@@ -512,7 +510,7 @@ func (l *Log) end(err error) (first bool) {
 	return first
 }
 
-// fail ends the log with a failure of the disk and gives what ended it.
+// fail ends the log with a failure of the disk and returns the error that ended the log.
 func (l *Log) fail(err error) error {
 	err = fmt.Errorf(
 		"wal: %w; nothing more is written, opening the log again recovers what is durable", err)

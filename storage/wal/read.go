@@ -16,7 +16,8 @@ var ErrReleased = errors.New("wal: the segment was released")
 const (
 	// maxKeptBatch bounds the memory that a reader keeps for the next linked batch.
 	maxKeptBatch = 4 << 20
-	// maxGrow bounds the room that is made at once for one: a longer one is copied as it grows.
+	// maxGrow bounds the room that is made at once for a batch: a longer one is copied as it
+	// grows.
 	maxGrow = 1 << 30
 )
 
@@ -155,7 +156,7 @@ func (r *Reader) enter(seg liveSegment, end uint64) error {
 	return nil
 }
 
-// damaged is the error for bytes that do not verify.
+// damaged returns the error for bytes that do not verify.
 func (r *Reader) damaged(pos uint64) error {
 	if r.l.released(r.seg) {
 		return ErrReleased
@@ -171,8 +172,8 @@ func (l *Log) released(seg liveSegment) bool {
 	return seg.number < l.segMu.released
 }
 
-// segmentAt gives the segment in which the byte at a position stands, and where it ends as far as
-// that is known. One that is being released still counts.
+// segmentAt returns the segment of the byte at a position, and where the segment ends as far as
+// that is known. A segment that is being released still counts.
 func (l *Log) segmentAt(pos uint64) (seg liveSegment, end uint64, ok bool) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -188,7 +189,7 @@ func (l *Log) segmentAt(pos uint64) (seg liveSegment, end uint64, ok bool) {
 	return live[n-1], end, true
 }
 
-// SegmentAfter gives the number of the segment in which the first batch after a position begins.
+// SegmentAfter returns the number of the segment in which the first batch after a position begins.
 func (r *Reader) SegmentAfter(pos uint64) (number uint64, err error) {
 	data, pos, err := r.skip(pos)
 	if err == nil && len(data) < frameHeaderSize {

@@ -48,8 +48,8 @@ type segmentFile struct {
 	traces bool // not used by its header, but groups with its number were seen
 }
 
-// scan reads the log from segment first on and hands its batches to replay. An error
-// that is a *CorruptError comes with the recovery, which then lists what is intact.
+// scan reads the log from segment first on and passes its batches to replay. An error that is a
+// *CorruptError comes with the recovery, which then lists what is intact.
 func scan(o *Options, first uint64,
 	replay func(lsn uint64, batch []byte) error) (*recovery, error) {
 	r := &recovery{o: o, need: max(first, 1), known: first > 0 && !o.New,
@@ -171,11 +171,11 @@ type lookahead struct {
 	bytes []byte
 }
 
-// readAhead is how much lookahead reads at once, at least, where the file is that long.
+// readAhead is the least number of bytes that lookahead reads at once, unless the file ends.
 const readAhead = 1 << 20
 
-// at gives the bytes from offset on: n of them, or more, or fewer at the end of the file.
-// They are valid until the next call, and offset must not be smaller in it.
+// at returns the bytes from offset on: n of them, or more, or fewer at the end of the file. They
+// are valid until the next call, whose offset must not be smaller.
 func (w *lookahead) at(offset int64, n int) ([]byte, error) {
 	if have := w.start + int64(len(w.bytes)); offset+int64(n) <= have {
 		return w.bytes[offset-w.start:], nil
@@ -230,7 +230,7 @@ func (r *recovery) begins() (fresh bool, err error) {
 	return true, nil
 }
 
-// readMark takes the mark from the first group of a segment.
+// readMark reads the mark from the first group of a segment.
 func (r *recovery) readMark(w *lookahead) error {
 	data, err := w.at(headerSize, groupHeaderSize)
 	if len(data) >= groupHeaderSize {
@@ -239,7 +239,7 @@ func (r *recovery) readMark(w *lookahead) error {
 	return err
 }
 
-// limit is where files[i] ends because the next segment starts there.
+// limit returns the position at which files[i] ends because the next segment starts there.
 func (r *recovery) limit(i int) uint64 {
 	if i+1 < len(r.files) {
 		if next := &r.files[i+1]; next.used && next.number == r.files[i].number+1 {
@@ -249,8 +249,8 @@ func (r *recovery) limit(i int) uint64 {
 	return ^uint64(0)
 }
 
-// segment reads files[i] from r.pos up to limit or to the first thing that does not
-// verify, which r.pos then is.
+// segment reads files[i] from r.pos up to limit, or to the first bytes that do not verify. r.pos is
+// their position then.
 func (r *recovery) segment(i int, w *lookahead, limit uint64) error {
 	f := &r.files[i]
 	for r.pos < limit {
@@ -280,8 +280,8 @@ func (r *recovery) segment(i int, w *lookahead, limit uint64) error {
 	return nil
 }
 
-// group reads the frames that stand from r.pos on, which are all of data, up to limit.
-// whole reports that each of them verifies.
+// group reads the frames in data, the first of which is at r.pos, up to limit. whole reports
+// whether each of them verifies.
 func (r *recovery) group(i int, data []byte, limit uint64) (whole bool, err error) {
 	for len(data) > 0 && r.pos < limit {
 		fr, ok := parseFrame(data, r.files[i].salt, r.pos)
@@ -322,7 +322,7 @@ func (r *recovery) fits(fr frame) bool {
 	return true
 }
 
-// accept takes the next frame and hands its batch out when that is whole.
+// accept takes the next frame, and passes its batch to replay if that is whole.
 func (r *recovery) accept(fr frame, i int) error {
 	batch := fr.payload
 	if fr.first && !fr.last {
@@ -353,8 +353,8 @@ func (r *recovery) accept(fr frame, i int) error {
 	return nil
 }
 
-// lookOn searches what follows r.pos, in files[i] (-1 for none) and in all segments after
-// it, for a proof that something at r.pos was durable once.
+// lookOn searches the log after r.pos for a proof that something at r.pos was durable once. It
+// looks in files[i] (-1 for none) and in all segments after it.
 func (r *recovery) lookOn(i int) error {
 	r.partial = nil
 	var claim uint64
@@ -393,9 +393,9 @@ func (r *recovery) lookOn(i int) error {
 		fmt.Sprintf("the log was durable up to position %d once", claim))
 }
 
-// claims gives the highest position that files[j], a later segment than the bad one,
-// calls durable. startsHere reports that its header is lost, but that its groups show it
-// to have started at r.pos.
+// claims returns the highest position that files[j], a later segment than the bad one, calls
+// durable. startsHere reports whether its header is lost, but its groups show that it started at
+// r.pos.
 func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
 	f := &r.files[j]
 	if f.used {
@@ -447,7 +447,7 @@ func (r *recovery) corrupt(i int, offset int64, reason string) error {
 	return &CorruptError{File: r.files[i].path, Offset: offset, LSN: r.pos, Reason: reason}
 }
 
-// Lowest gives the number of the lowest segment in a directory; 0: there is none.
+// Lowest returns the number of the lowest segment in a directory; 0: there is none.
 func Lowest(fsys vfs.FS, dir string) (lowest uint64, err error) {
 	names, err := fsys.List(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,21 +13,21 @@ type Gap struct {
 	From, To uint64 // positions: the batches that began between them are lost
 	Reason   string
 	// Frame is the payload of the frame that fails its checksum where the gap begins, if that
-	// looks like one. Nothing vouches for it.
+	// looks like one. Its content is not proven.
 	Frame []byte
 	// Whole reports that no batch is lost: the gap is the header of a group or of a segment,
 	// whose content is known from elsewhere.
 	Whole bool
 }
 
-// Salvage reads the log in o.Dir without changing it, also after damage: visit gets each sound
-// batch, in order, and missed each gap, before the batches after it. A log that Open accepts has no
-// gaps. Of o only FS and Dir matter. The log must not be open.
+// Salvage reads the log in o.Dir without changing it, even after damage. It passes each sound batch
+// to visit, in order, and each gap to missed, before the batches after it. A log that Open accepts
+// has no gaps. Of o only FS, Dir and Progress matter. The log must not be open.
 //
-// A frame proves by its checksum in which life of which segment and at which position it was
-// written, so a sound one may be used wherever it is found. A bad place is a gap if something
-// claims durability beyond it, as in Open; else the log ends there. Behind it the next sound
-// frame or group header is looked for, byte by byte. A batch of several frames is lost with any
+// A frame proves by its checksum in which life of which segment, and at which position, it was
+// written. So a sound one may be used wherever it is found. A bad place is a gap if something
+// claims durability beyond it, as in Open; else the log ends there. After it, Salvage searches for
+// the next sound frame or group header, byte by byte. A batch of several frames is lost with any
 // one of them. A segment whose header is damaged is read according to its groups.
 func Salvage(o Options, first uint64, visit func(lsn uint64, batch []byte) error,
 	missed func(Gap) error) (Report, error) {
@@ -70,8 +70,8 @@ type salvage struct {
 // like the length of a frame can stand anywhere.
 const maxTried = 1 << 30
 
-// identify finds out what the segments are whose headers do not verify, and what the groups of
-// all claim to be durable.
+// identify restores the headers that do not verify from the groups of their segments. It finds the
+// highest position that a header or a group claims to be durable.
 func (s *salvage) identify() error {
 	for i := range s.files {
 		if f := &s.files[i]; f.used {
@@ -161,7 +161,7 @@ func (s *salvage) read() error {
 	return s.end()
 }
 
-// begin notes that what stands at the present position is bad.
+// begin begins a gap: the bytes at the present position are bad.
 func (s *salvage) begin(g Gap) {
 	g.From = s.whole
 	s.bad, s.linked, s.partial, s.tried = &g, false, nil, 0
@@ -231,7 +231,7 @@ func (s *salvage) segment(i int, w *lookahead, limit uint64) error {
 	return nil
 }
 
-// header is the group header that data begins with, if it belongs to the present position.
+// header returns the group header that data begins with; ok: it belongs to the present position.
 func (s *salvage) header(f *segmentFile, data []byte) (g group, ok bool) {
 	if len(data) < groupHeaderSize || le.Uint64(data) != f.mark {
 		return group{}, false
@@ -264,7 +264,7 @@ func (s *salvage) frame(f *segmentFile, w *lookahead, limit uint64) (fr frame, o
 	return fr, ok, err
 }
 
-// take takes a sound frame, whose end the position is.
+// take takes a sound frame, which ends at the present position.
 func (s *salvage) take(fr frame, i int) error {
 	begin := s.pos - fr.size()
 	if s.bad == nil && !s.fits(fr) {
@@ -284,8 +284,8 @@ func (s *salvage) take(fr frame, i int) error {
 	return s.accept(fr, i)
 }
 
-// headerOnly reports whether what is bad is the header of a group alone, and skips it: after the
-// group before it stands nothing else, and a frame follows, or the segment's end.
+// headerOnly reports whether only the header of a group is bad, and skips it then. The header
+// follows directly after the group before it, and a frame or the segment's end follows the header.
 func (s *salvage) headerOnly(i int, w *lookahead, limit uint64) (bool, error) {
 	f := &s.files[i]
 	if s.pos != s.group && s.pos != f.start {
@@ -311,7 +311,7 @@ func (s *salvage) headerOnly(i int, w *lookahead, limit uint64) (bool, error) {
 	return true, s.missed(g)
 }
 
-// broken is the content of the frame at the present position, if it looks like a whole batch.
+// broken returns the content of the frame at the present position, if it looks like a whole batch.
 func (s *salvage) broken(f *segmentFile, w *lookahead) []byte {
 	data, err := w.at(f.offset(s.pos), frameHeaderSize)
 	if err != nil || len(data) < frameHeaderSize {

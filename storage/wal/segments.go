@@ -22,8 +22,8 @@ type liveSegment struct {
 	size int64 // of the file
 }
 
-// takeReady gives the prepared segment, waiting until there is one, but not for room once GiveUp
-// was called.
+// takeReady returns the prepared segment, and waits until there is one. It does not wait for room
+// once GiveUp was called.
 func (l *Log) takeReady() (*openSegment, error) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -88,8 +88,8 @@ func (l *Log) prepareNow() error {
 	return nil
 }
 
-// nextSize is the size of the segment that is to be prepared. The one before it is being filled,
-// which decides it.
+// nextSize returns the size of the segment that is to be prepared. It is decided when the segment
+// before it begins.
 func (l *Log) nextSize() int64 {
 	l.segMu.Lock()
 	next := l.segMu.next
@@ -157,7 +157,7 @@ func (l *Log) keepFree() uint64 {
 	return l.o.KeepFree()
 }
 
-// leaves is how many bytes of the disk the next segment must leave free.
+// leaves returns how many bytes of the disk the next segment must leave free.
 func (l *Log) leaves(waiting bool) uint64 {
 	if waiting {
 		return 0
@@ -206,7 +206,8 @@ func (l *Log) resize(number uint64, size int64) (to int64, resized bool) {
 	return to, true
 }
 
-// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is there.
+// NextCost returns how many bytes of disk the segment after the present one will take: 0 if it
+// exists already.
 func (l *Log) NextCost() int64 {
 	l.segMu.Lock()
 	ready := l.segMu.ready != nil
@@ -217,14 +218,14 @@ func (l *Log) NextCost() int64 {
 	return l.nextSize()
 }
 
-// makeSegment gives a file under its final name, both durable: a spare, or a new file of size
-// bytes, which leaves so many bytes of the disk free.
+// makeSegment returns a file under its final name, both durable. It is a spare, or a new file of
+// size bytes that leaves at least leave bytes of the disk free.
 func (l *Log) makeSegment(number uint64, size int64, leave uint64) (vfs.File, error) {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
 	fsys, name := l.o.FS, l.o.path(segmentName(number))
-	// Trying for room that is not there would take the last of it from others, each
-	// time, and wear the disk.
+	// An attempt without enough room would each time take the last of it from others, and wear
+	// the disk.
 	lack := l.room(uint64(size) + leave)
 	if n := len(l.dirMu.spares); n > 0 && (lack != nil || size == l.o.SegmentSize) {
 		f, err := fsys.Open(l.dirMu.spares[n-1])
@@ -291,11 +292,10 @@ func (l *Log) fill(f vfs.File, size int64) error {
 	return f.Sync()
 }
 
-// Release gives up the segments below first; the caller has made sure that a later Open
-// does not need them. They become spares or are removed.
-// Those with bytes that are not synced yet stay until the next Release, and those that are held
-// until then or the end of the hold. An error leaves the log usable and the other segments in
-// place, for the next Release.
+// Release gives up the segments below first; the caller has made sure that a later Open does not
+// need them. They become spares or are removed. Segments with bytes that are not synced yet stay
+// until the next Release. Those that are held stay until then or the end of the hold. An error
+// leaves the log usable and the other segments in place, for the next Release.
 func (l *Log) Release(first uint64) error {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
@@ -328,8 +328,8 @@ func (l *Log) Release(first uint64) error {
 	return nil
 }
 
-// releasable gives the oldest live segment if it is below first, not the last, and
-// synced to its end.
+// releasable returns the oldest live segment if it is below first, not the last, and synced to its
+// end.
 func (l *Log) releasable(first uint64) (liveSegment, bool) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
