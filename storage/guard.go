@@ -166,7 +166,7 @@ func (g *clockGuard) keep() {
 	if s.follows() {
 		s.keepGroupTime()
 	}
-	over := g.Over(now)
+	over := g.Over(since, now)
 	if since == 0 || !g.IsBack() && !over {
 		defer g.turn.Unlock()
 		_ = g.write() // the next round tries again

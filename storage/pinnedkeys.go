@@ -318,7 +318,7 @@ func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline ttl.Deadline, ev 
 	access := t.s.firstAccess(t.now)
 	if v.Type() == object.TypeString {
 		p, _, c := t.live(k, false)
-		access = p.written(c, t.now)
+		access = t.s.written(p, c, t.now)
 	}
 	t.installPrepared(k, st, deadline, created, access)
 	t.notifyWritten(k, ev, asked.At, deadline.At)

@@ -354,7 +354,7 @@ const accessNow uint32 = math.MaxUint32
 func (t *Txn) set(k Key, value []byte, deadline ttl.Deadline, created, access uint32) {
 	p, sl, c := t.live(k, true)
 	if access == accessNow {
-		access = p.written(c, t.now)
+		access = t.s.written(p, c, t.now)
 		if exists(c) && deadline.At != ttl.None && p.deadline(*c) == deadline.At {
 			created = p.created(*c) // the deadline was kept
 		}
@@ -375,8 +375,8 @@ func (t *Txn) set(k Key, value []byte, deadline ttl.Deadline, created, access ui
 }
 
 // written returns the access word of a key that a command writes at now.
-func (p *part) written(c *cell, now int64) uint32 {
-	s := p.shard.store
+// p is nil if the key's database has nothing in its shard.
+func (s *Store) written(p *part, c *cell, now int64) uint32 {
 	if s.frequency.Load() == nil || !exists(c) {
 		return s.firstAccess(now)
 	}
@@ -480,7 +480,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			t.mayCreate(k)
 		}
 		t.install(k, &object.String{Data: append([]byte(nil), old...)}, ttl.At(deadline),
-			p.createdOf(c), p.written(c, t.now))
+			p.createdOf(c), t.s.written(p, c, t.now))
 		p, sl, c = t.live(k, false)
 	}
 	o := p.objectOf(*c)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -283,6 +284,47 @@ func TestSalvageHeaders(t *testing.T) {
 	if damaged == 0 {
 		t.Error("no page was in use")
 	}
+}
+
+// TestSalvageReadsOnce: what looks like a header inside of a large value makes nobody read further
+// pages.
+func TestSalvageReadsOnce(t *testing.T) {
+	data, _ := makeFile(t, rand.New(rand.NewPCG(11, 12)))
+	for at := 2 * testPage; at < len(data); at += testPage {
+		switch {
+		case le.Uint64(data[at:]) != uint64(at/testPage):
+			le.PutUint32(data[at+12:], 100)
+		case data[at+8] == kindBranch:
+			clear(data[at : at+testPage]) // so that leaves are cut off
+		}
+	}
+	src := &countingReader{src: bytes.NewReader(data)}
+	f, err := Open(src, int64(len(data)), testPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, rest := f.Begin(), 0
+	if err := s.Rest(func(uint64, []byte, []byte) error {
+		rest++
+		return nil
+	}); err != nil || rest == 0 {
+		t.Fatalf("%d entries are cut off, %v", rest, err)
+	}
+	if src.n > 3*int64(len(data)) {
+		t.Errorf("%d bytes are read of a file of %d", src.n, len(data))
+	}
+}
+
+// countingReader counts the bytes that are read.
+type countingReader struct {
+	src io.ReaderAt
+	n   int64
+}
+
+func (r *countingReader) ReadAt(b []byte, off int64) (int, error) {
+	n, err := r.src.ReadAt(b, off)
+	r.n += int64(n)
+	return n, err
 }
 
 // salvaged expects that a file that is damaged in one place still gives all entries. It returns

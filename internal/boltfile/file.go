@@ -161,21 +161,21 @@ func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
 	}
 	h = header{le.Uint16(page[8:]), int(le.Uint16(page[10:])), uint64(le.Uint32(page[12:]))}
 	if n := le.Uint64(page); n != id {
-		err = f.damage(id, "its header names page %d", n)
+		return h, page, f.damage(id, "its header names page %d", n)
 	}
 	if h.overflow >= f.pages-id {
-		if err == nil {
-			err = f.damage(id, "it claims %d further pages, beyond the end", h.overflow)
-		}
-		return h, page, err
+		return h, page, f.damage(id, "it claims %d further pages, beyond the end", h.overflow)
 	}
-	if h.overflow > 0 && (err == nil || f.salvage != nil) {
-		page = slices.Grow(page, int(h.overflow)*f.pageSize)[:(int(h.overflow)+1)*f.pageSize]
-		if err2 := f.fill(id, page, f.pageSize); err2 != nil {
-			return h, page[:f.pageSize], err2
-		}
+	if h.overflow > 0 {
+		page, err = f.further(id, page, h.overflow)
 	}
 	return h, page, err
+}
+
+// further reads further pages of a page into page, which has the first one.
+func (f *File) further(id uint64, page []byte, n uint64) ([]byte, error) {
+	page = slices.Grow(page, int(n)*f.pageSize)[:(int(n)+1)*f.pageSize]
+	return page, f.fill(id, page, f.pageSize)
 }
 
 // fill reads the bytes of a page from an offset on.

@@ -40,14 +40,40 @@ func (s *Salvage) come(id, overflow uint64) bool {
 	}
 }
 
-// restore reports whether a page with a damaged header still shows its kind. It then corrects the
-// rest of the header to what was read of the page.
-func (s *Salvage) restore(h *header, page []byte) bool {
-	if len(page) < s.f.pageSize || h.kind != kindBranch && h.kind != kindLeaf {
+// restore reports whether a page with a damaged header still shows its kind. It then reads the
+// further pages of the page, if there are any, and corrects the header.
+func (s *Salvage) restore(id uint64, h *header, page *[]byte) bool {
+	size := s.f.pageSize
+	if len(*page) < size || h.kind != kindBranch && h.kind != kindLeaf {
 		return false
 	}
-	h.overflow = uint64(len(page)/s.f.pageSize - 1)
+	*page = (*page)[:size]
+	h.overflow = min(h.overflow, s.further(h, *page), s.f.pages-id-1)
+	if h.overflow > 0 {
+		whole, err := s.f.further(id, *page, h.overflow)
+		if *page = whole; err != nil {
+			*page, h.overflow = whole[:size], 0
+		}
+	}
 	return true
+}
+
+// further returns how many further pages the elements of a page need, of those elements that are
+// described in its first page.
+func (s *Salvage) further(h *header, page []byte) uint64 {
+	end := 0
+	for i := range s.count(h.kind, page, h.count) {
+		at := headerSize + i*elementSize
+		if at+elementSize > len(page) {
+			break
+		}
+		pos, size := int(le.Uint32(page[at:])), int(le.Uint32(page[at+4:]))
+		if h.kind == kindLeaf {
+			pos, size = size, int(le.Uint32(page[at+8:]))+int(le.Uint32(page[at+12:]))
+		}
+		end = max(end, at+pos+size)
+	}
+	return uint64(max(end-1, 0) / s.f.pageSize)
 }
 
 // count returns the number of elements of a page, computed from the offset of the first element's

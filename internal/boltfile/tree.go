@@ -129,7 +129,8 @@ func (w *walk) page(id uint64, b bound, depth int) error {
 	l := &w.levels[depth]
 	h, page, err := w.f.read(id, l.page)
 	l.page = page
-	if err != nil && w.f.salvage != nil && w.f.salvage.restore(&h, page) {
+	if err != nil && w.f.salvage != nil && w.f.salvage.restore(id, &h, &page) {
+		l.page = page
 		err = w.report(err)
 	}
 	if err != nil {

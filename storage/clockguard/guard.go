@@ -309,10 +309,10 @@ func (g *Guard) Left(now int64) int64 {
 	return max(since+g.patience.Load()-now, 0)
 }
 
-// Over reports whether a guard ends at now although the wall clock is not back: patience is over,
-// or the guard was turned off.
-func (g *Guard) Over(now int64) bool {
-	return g.limit.Load() == 0 || now-g.since.Load() >= g.patience.Load() &&
+// Over reports whether a guard that began at since ends at now although the wall clock is not back:
+// patience is over, or the guard was turned off.
+func (g *Guard) Over(since, now int64) bool {
+	return g.limit.Load() == 0 || now-since >= g.patience.Load() &&
 		!(g.held.Load() && g.patience.Load() > 0)
 }
 

@@ -43,15 +43,16 @@ func TestGuard(t *testing.T) {
 		t.Fatalf("a step beyond: %d, since %d, ahead %d, begun %d", got-from, g.Since()-from,
 			g.Ahead(), *begun)
 	}
-	if g.IsBack() || g.Over(g.Now()) || g.Left(g.Now()) != 60*minute {
-		t.Errorf("back %t, over %t, left %d", g.IsBack(), g.Over(g.Now()), g.Left(g.Now()))
+	if g.IsBack() || g.Over(g.Since(), g.Now()) || g.Left(g.Now()) != 60*minute {
+		t.Errorf("back %t, over %t, left %d", g.IsBack(), g.Over(g.Since(), g.Now()),
+			g.Left(g.Now()))
 	}
 	g.Hold(true)
-	if at := g.Since() + 60*minute; g.Over(at) || g.Left(at) != -1 {
+	if at := g.Since() + 60*minute; g.Over(g.Since(), at) || g.Left(at) != -1 {
 		t.Error("it ends while it is held")
 	}
 	g.Hold(false)
-	if !g.Over(g.Since() + 60*minute) {
+	if !g.Over(g.Since(), g.Since()+60*minute) {
 		t.Error("patience has no end")
 	}
 	c.Set(from + 5*minute)
