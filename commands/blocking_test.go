@@ -345,6 +345,27 @@ func TestWaitersCost(t *testing.T) {
 	}
 }
 
+// TestFirstLeaves: only the first in line may take a missing lease or the jobs of a queue. So when
+// the first one leaves, the key is looked at again for the next one.
+func TestFirstLeaves(t *testing.T) {
+	for _, typ := range []object.Type{object.None, object.TypeDelay, object.TypeList} {
+		h := newHarness(t)
+		ws := &h.env.Waiters
+		var line []*Waiter
+		for range 3 {
+			line = append(line, ws.Add(&Client{}, BlockedOn{
+				Keys: []storage.Key{h.store.Key(0, []byte("k"))}, Type: typ}))
+		}
+		if ws.Remove(line[1]) || ws.Waiting() {
+			t.Errorf("type %v: the second one leaves, and the key is looked at", typ)
+		}
+		looks := typ != object.TypeList
+		if more := ws.Remove(line[0]); more != looks || ws.Waiting() != looks {
+			t.Errorf("type %v: the first one leaves: %t, and %t", typ, more, ws.Waiting())
+		}
+	}
+}
+
 // TestLeaseWaitersInPasses: those who wait for leases are served over several passes when that
 // takes long, each once and in their order.
 func TestLeaseWaitersInPasses(t *testing.T) {
@@ -371,7 +392,7 @@ func TestLeaseWaitersInPasses(t *testing.T) {
 	h.env.Changes.Deliver()
 	h.do("FLUSHALL")
 	h.env.Changes.Deliver()
-	for pass := 0; len(got) < len(want); pass++ {
+	for pass := range want {
 		if ws.Resume(); len(got) != pass || ws.Left() {
 			t.Fatalf("%d were served in %d passes", len(got), pass)
 		}
