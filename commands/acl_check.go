@@ -7,8 +7,8 @@ import (
 	"keyp/storage/object"
 )
 
-// denial is the reason why a user may not run a command. Of those that selector.check returns, a
-// larger one comes from a later check.
+// denial is the reason why a user may not run a command. Of the values that selector.check returns,
+// a larger one comes from a later check.
 type denial uint8
 
 const (
@@ -19,12 +19,12 @@ const (
 	deniedChannel
 )
 
-// reason is the word of ACL LOG.
+// reason returns the reason as ACL LOG names it.
 func (d denial) reason() string {
 	return [...]string{"", "command", "key", "auth", "channel"}[d]
 }
 
-// channelArgs says which of a command's arguments are channels.
+// channelArgs names the arguments of a command that are channels.
 type channelArgs uint8
 
 const (
@@ -118,7 +118,7 @@ func (ks *KeySpec) counts(args [][]byte) bool {
 	return ok && n >= 0 && n <= int64(len(args)-ks.Begin-1)/int64(max(ks.Step, 1))
 }
 
-// flags are the specification's for these arguments.
+// flags returns the flags of the specification for these arguments.
 func (ks *KeySpec) flags(args [][]byte) KeyFlags {
 	if ks.Vary != nil {
 		return ks.Vary(args)
@@ -126,7 +126,7 @@ func (ks *KeySpec) flags(args [][]byte) KeyFlags {
 	return ks.Flags
 }
 
-// access returns which rights a user needs for a key with these flags.
+// access returns the rights that a user needs for a key with these flags.
 func (f KeyFlags) access() (need keyAccess) {
 	if f&Access != 0 {
 		need |= mayRead
@@ -137,7 +137,7 @@ func (f KeyFlags) access() (need keyAccess) {
 	return need
 }
 
-// readsAllKeys says whether a selector that lets the call pass also lets it read every key.
+// readsAllKeys reports whether a selector that allows the call also allows reading every key.
 func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
 		d, _ := s.check(spec, args)
@@ -153,7 +153,7 @@ func (p *permissions) reads(name []byte) bool {
 }
 
 // takesRule reports whether a selector that allows the call also allows the access need to all keys
-// of a rule's pattern and, if stream is not nil, writing that stream.
+// of a rule's pattern. If stream is not nil, the selector must also allow writing that stream.
 func (c *Ctx) takesRule(pattern []byte, need keyAccess, stream []byte) bool {
 	p := c.Client.user.permissions()
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
@@ -187,7 +187,7 @@ const (
 	errRuleDatabase Error = "NOPERM a rule for another database needs the right to select that"
 )
 
-// maySee says whether a user with these permissions may ask for the deadline of a key
+// maySee reports whether a user with these permissions may ask for the deadline of a key
 // (PEXPIRETIME). Lists of keys by deadline show only such keys.
 func (e *Env) maySee(p *permissions, name []byte) bool {
 	if p.free {
@@ -196,9 +196,9 @@ func (e *Env) maySee(p *permissions, name []byte) bool {
 	return e.mayRun(p, "PEXPIRETIME", name)
 }
 
-// maySeeElements says whether a user with these permissions may see the names of a key's elements
-// (HSCAN, SSCAN, ZSCAN, KEYP.LIMIT HELD). The caller has checked that the user may ask for the
-// deadline of the key.
+// maySeeElements reports whether a user with these permissions may see the names of a key's
+// elements (HSCAN, SSCAN, ZSCAN, KEYP.LIMIT HELD). The caller has checked that the user may ask for
+// the deadline of the key.
 func (e *Env) maySeeElements(p *permissions, name []byte, typ object.Type) bool {
 	if p.free {
 		return true
@@ -226,7 +226,7 @@ func (e *Env) mayRun(p *permissions, command string, name []byte, more ...byte) 
 	return d == allowed
 }
 
-// complaint is the error text of a denial; with shown it names the key or channel.
+// complaint returns the error text of a denial. If shown is set, the text names the key or channel.
 func (d denial) complaint(user string, spec *Spec, arg []byte, shown bool) string {
 	what := "key"
 	switch {
@@ -241,7 +241,8 @@ func (d denial) complaint(user string, spec *Spec, arg []byte, shown bool) strin
 	return "No permissions to access a " + what
 }
 
-// permit checks the command that c is about to run or to queue.
+// permit checks whether the user may run the command of c, which is about to run or to be queued.
+// It logs a denial.
 func (e *Env) permit(c *Ctx) error {
 	d, at := c.Client.user.permissions().check(c.Spec, c.Args)
 	if d == allowed {
@@ -270,7 +271,7 @@ func (c *Ctx) permitQueued(spec *Spec, args [][]byte) error {
 	return Error("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: " + why)
 }
 
-// permitScripted checks a command that a script calls; c is the script's.
+// permitScripted checks a command that a script calls. c is the context of the script.
 func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 	d, at := c.Client.user.permissions().check(spec, args)
 	if d == allowed {
@@ -281,13 +282,14 @@ func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 		args[at], false))
 }
 
-// AuthRequired says whether a connection must authenticate before anything else: it has not,
-// and new connections have to.
+// AuthRequired reports whether a connection must authenticate before anything else: it has not done
+// so, and the default user is off or needs a password.
 func (e *Env) AuthRequired(c *Client) bool { return !c.Authenticated && !e.users.open() }
 
 // Passwordless returns a user that may authenticate with any password, or without one. found
 // reports whether there is such a user. Any goroutine may call it.
 func (e *Env) Passwordless() (name string, found bool) { return e.users.passwordless() }
 
-// Open says whether the default user has no password. Then protected mode keeps strangers out.
+// Open reports whether the default user has no password. Then protected mode refuses connections
+// from other machines.
 func (e *Env) Open() bool { return e.users.byDefault.now.Load().noPass }

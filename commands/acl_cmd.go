@@ -159,7 +159,7 @@ var aclCommands = []Spec{{
 	},
 }}
 
-// aclCat lists a category's commands, subcommands included.
+// aclCat lists the categories, or the commands of one with their subcommands.
 func aclCat(c *Ctx) error {
 	if len(c.Args) == 2 {
 		c.Out.Array(len(aclCategories))
@@ -179,7 +179,8 @@ func aclCat(c *Ctx) error {
 	return nil
 }
 
-// aclDelUser removes all that are named, or none if the default user is among them.
+// aclDelUser removes the named users, or none if the default user is among them. It closes their
+// connections.
 func aclDelUser(c *Ctx) error {
 	for _, name := range c.Args[2:] {
 		if string(name) == defaultUser {
@@ -206,7 +207,7 @@ func aclDelUser(c *Ctx) error {
 	return c.keepUsers(func(c *Ctx) { c.Out.Int(removed) })
 }
 
-// aclSetUser applies all rules or, if one is refused, none.
+// aclSetUser applies all rules or, if one is invalid, none.
 func aclSetUser(c *Ctx) error {
 	name := string(c.Arg(2))
 	if hasSpaces(name) {
@@ -247,9 +248,9 @@ func aclSetUser(c *Ctx) error {
 	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 }
 
-// mayNotListen says whether a client listens to channels to which its user may not listen any more.
-// If the user has lost no channel, it returns false: the client may have subscribed as another
-// user, whose permissions do not matter here.
+// mayNotListen reports whether a client is subscribed to channels that its user may no longer
+// listen to. If the user has lost no channel, it returns false. The client may have subscribed as
+// another user, whose permissions do not matter here.
 func (e *Env) mayNotListen(c *Client, before, now *permissions) bool {
 	if !c.Subscribed() {
 		return false
@@ -279,7 +280,8 @@ func (e *Env) mayNotListen(c *Client, before, now *permissions) bool {
 	return false
 }
 
-// aclDryRun replies OK, or as a bulk string why the user may not run the command.
+// aclDryRun replies OK, or a bulk string that says why the user may not run the command. An unknown
+// user or command is an error.
 func aclDryRun(c *Ctx) error {
 	u := c.Env.users.find(c.Arg(2))
 	if u == nil {
@@ -333,7 +335,7 @@ func (c *Ctx) listUsers(text func(*user) string) error {
 	return nil
 }
 
-// aclGetUser is null for a user that there is not.
+// aclGetUser replies null if there is no such user.
 func aclGetUser(c *Ctx) error {
 	u := c.Env.users.find(c.Arg(2))
 	if u == nil {
@@ -359,7 +361,7 @@ func aclGetUser(c *Ctx) error {
 	return nil
 }
 
-// describeSelector writes three pairs of a map.
+// describeSelector writes a selector as three pairs of a map.
 func (c *Ctx) describeSelector(s *selector) {
 	for _, part := range []struct {
 		name  string

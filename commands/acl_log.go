@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// denialContext is where a command was refused.
+// denialContext is the context in which a command was refused.
 type denialContext uint8
 
 const (
@@ -17,19 +17,19 @@ const (
 func (d denialContext) String() string { return [...]string{"toplevel", "multi", "lua"}[d] }
 
 const (
-	// A refusal within denialsAlike ms of the last one of its kind only raises the count of that
+	// A denial within denialsAlike ms of the last one of its kind only raises the count of that
 	// entry.
 	denialsAlike = 60_000
-	// denialsCompared is the number of newest entries that are compared with a refusal.
+	// denialsCompared is the number of newest entries that are compared with a new denial.
 	denialsCompared = 10
-	// denialText is the number of bytes that are kept of a name from a client: there may be many
-	// entries, and keys may be long.
+	// denialText is the maximum length in bytes of a name from a client in an entry. There may
+	// be many entries, and keys may be long.
 	denialText = 1024
 	// denialMemory bounds the memory of the entries, whatever acllog-max-len is.
 	denialMemory = 64 << 20
 )
 
-// denialLog is ACL LOG. It belongs to the loop.
+// denialLog contains the entries of ACL LOG. Only the loop uses it.
 type denialLog struct {
 	entries []denialEntry // the newest first
 	next    int64         // id of the next entry
@@ -46,8 +46,8 @@ type denialEntry struct {
 	client           string
 }
 
-// logDenial counts and logs that a command, or a password, was refused. object is the key, channel
-// or name that was refused; for a refused command its name replaces it. Only the loop may call it.
+// logDenial counts and logs the denial of a command. object is the key or channel that was denied.
+// If the command itself was denied, the log shows its name instead. Only the loop may call it.
 func (e *Env) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec, object []byte) {
 	entry := denialEntry{reason: reason, context: context, object: string(clipped(object)),
 		username: c.Client.user.name()}
@@ -57,7 +57,7 @@ func (e *Env) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec
 	e.addDenial(c, entry)
 }
 
-// logBadLogin is logDenial for a wrong name or password.
+// logBadLogin is like logDenial, for a wrong name or password.
 func (e *Env) logBadLogin(c *Ctx, name []byte) {
 	entry := denialEntry{reason: deniedAuth, object: string(clipped(c.Args[0])),
 		username: string(clipped(name))}
@@ -122,8 +122,8 @@ func (l *denialLog) add(e denialEntry, limit int) {
 
 func (l *denialLog) reset() { l.entries, l.bytes = nil, 0 }
 
-// bytes is the memory of an entry, without the names of commands and users that exist. The list has
-// room for up to a quarter more entries as it grows.
+// bytes returns the memory of an entry, without the names of commands and users that exist. It adds
+// an eighth for the spare room of the list, which is up to a quarter.
 func (e *denialEntry) bytes() int {
 	n := int(unsafe.Sizeof(*e))*9/8 + textBytes(e.client)
 	if e.reason != deniedCommand {
@@ -141,7 +141,7 @@ func (e *denialEntry) alike(other *denialEntry) bool {
 		e.username == other.username && -denialsAlike <= age && age <= denialsAlike
 }
 
-// aclLog shows the newest entries, 10 of them unless more or fewer are asked for, or drops all.
+// aclLog replies the newest entries, 10 if no count is given. With RESET it removes all entries.
 func aclLog(c *Ctx) error {
 	count := int64(10)
 	switch len(c.Args) {

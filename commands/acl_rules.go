@@ -75,7 +75,7 @@ func parseHash(text string) (hash [sha256.Size]byte, ok bool) {
 	return hash, err == nil
 }
 
-// shown is a rule as an error may quote it: without texts that may be passwords.
+// shown returns a rule as an error may quote it: without texts that may be passwords.
 func shown(rule string) string {
 	words := strings.Split(rule, " ")
 	for i, word := range words {

@@ -10,18 +10,18 @@ import (
 	"sync/atomic"
 )
 
-// Users and their permissions (acl_selector.go). Other files have the rules that change permissions
-// (acl_rules.go), the check of a command (acl_check.go), the log of refusals (acl_log.go), the file
-// of users (acl_file.go), and the commands (acl_cmd.go).
+// Users and their permissions (acl_selector.go). The rules that change permissions are in
+// acl_rules.go, and the check of a command in acl_check.go. acl_log.go contains the log of denials,
+// acl_file.go the file of users, and acl_cmd.go the commands.
 //
 // A user's permissions are a value that never changes; a change replaces the value by another one.
-// So a check needs no lock, on any goroutine, and one that is under way sees either the old
-// permissions or the new ones.
+// So a check needs no lock on any goroutine. A running check sees either the old permissions or the
+// new ones.
 //
-// A connection keeps its user until it authenticates again, resets or ends: nobody else ever gives
-// it another one (identity). A user that is deleted loses all permissions at once. So anything that
-// still runs for it, on any goroutine, is refused all further commands. A user made later with the
-// same name is another user.
+// A connection keeps its user until it authenticates again, resets or ends: no other code changes
+// the user (identity). A user that is deleted loses all permissions at once. So any code that still
+// runs for it, on any goroutine, is refused all further commands. A user made later with the same
+// name is another user.
 
 // user is a user of the ACL.
 type user struct {
@@ -43,7 +43,7 @@ type identity struct{ user *user }
 // loses its permissions or its connection.
 func (id *identity) become(u *user) { id.user = u }
 
-// is reports whether this is the connection's user, and not a former user with the same name.
+// is reports whether u is the connection's user, and not another user with the same name.
 func (id identity) is(u *user) bool { return id.user == u }
 
 func (id identity) name() string {
@@ -53,7 +53,7 @@ func (id identity) name() string {
 	return id.user.name
 }
 
-// permissions are the present permissions of the user.
+// permissions returns the present permissions of the user. Without a user there are none.
 func (id identity) permissions() *permissions {
 	if id.user == nil {
 		return &nothing
@@ -61,7 +61,7 @@ func (id identity) permissions() *permissions {
 	return id.user.now.Load()
 }
 
-// permissions are a user's at one time.
+// permissions contains the permissions of a user at one time.
 type permissions struct {
 	free         bool // everything is allowed: no check is needed
 	enabled      bool
@@ -74,7 +74,7 @@ type permissions struct {
 // defaultUser is the user of every new connection. requirepass is its password.
 const defaultUser = "default"
 
-// users are all users.
+// users contains all users.
 type users struct {
 	table *Table
 	// allTopics is acl-pubsub-default: whether a new selector allows all channels.
@@ -94,12 +94,12 @@ func (us *users) init(table *Table) {
 	us.mu.list = map[string]*user{defaultUser: us.byDefault}
 }
 
-// noPermissions are the permissions of a new user.
+// noPermissions returns the permissions of a new user.
 func (us *users) noPermissions() *permissions {
 	return &permissions{selectors: []*selector{newSelector(us.table, us.allTopics.Load())}}
 }
 
-// freePermissions are the permissions of the default user, unless the configuration changes them.
+// freePermissions returns the permissions that the default user has at first.
 func (us *users) freePermissions() *permissions {
 	p := us.noPermissions()
 	for _, rule := range []string{"on", "nopass", "~*", "&*", "+@all"} {
@@ -147,7 +147,7 @@ func (us *users) give(u *user, p *permissions) {
 	u.now.Store(p)
 }
 
-// remove deletes a user; nil: there is none of that name.
+// remove deletes a user and returns it; nil if there is none of that name.
 func (us *users) remove(name []byte) *user {
 	us.mu.Lock()
 	defer us.mu.Unlock()
@@ -159,8 +159,8 @@ func (us *users) remove(name []byte) *user {
 	return u
 }
 
-// replace replaces all users by these; the default user is among them. Users that exist already get
-// their new permissions. It returns the former permissions, by name.
+// replace replaces all users by next, which must contain the default user. Users that exist already
+// get their new permissions. It returns the former permissions, by name.
 func (us *users) replace(next map[string]*permissions) (before map[string]*permissions) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
@@ -185,7 +185,7 @@ func (us *users) replace(next map[string]*permissions) (before map[string]*permi
 	return before
 }
 
-// setPassword makes a password the only one of the default user; an empty one: it needs none.
+// setPassword sets the only password of the default user; empty: the user needs none.
 func (us *users) setPassword(password string) {
 	p := us.byDefault.now.Load().clone()
 	p.setPassword(password)
@@ -199,8 +199,8 @@ func (p *permissions) setPassword(password string) {
 	}
 }
 
-// nobody has the permissions with which a login is compared if there is no user of that name. No
-// password has this hash.
+// nobody has the permissions that login checks if there is no user of that name. No password has
+// this hash.
 var nobody = &permissions{passwords: make([][sha256.Size]byte, 1)}
 
 // login returns the user of this name and password; nil if they are wrong or the user may not
@@ -221,10 +221,10 @@ func (us *users) login(name, password []byte) *user {
 	return u
 }
 
-// open says whether clients need no password.
+// open reports whether clients need no password.
 func (us *users) open() bool { return us.byDefault.now.Load().open() }
 
-// open says whether any password will do to become the user.
+// open reports whether a client can become the user with any password.
 func (p *permissions) open() bool { return p.noPass && p.enabled }
 
 func (us *users) passwordless() (name string, found bool) {
@@ -248,7 +248,7 @@ func (p *permissions) clone() *permissions {
 	return &c
 }
 
-// flags are the words of ACL GETUSER.
+// flags returns the flags that ACL GETUSER replies.
 func (p *permissions) flags() []string {
 	list := []string{"off"}
 	if p.enabled {
@@ -271,7 +271,7 @@ func (p *permissions) hashes() []string {
 	return list
 }
 
-// words are the rules that give these permissions to a new user.
+// words returns the rules that give these permissions to a new user.
 func (p *permissions) words() []string {
 	list := p.flags()
 	for _, hash := range p.hashes() {
@@ -284,7 +284,7 @@ func (p *permissions) words() []string {
 	return list
 }
 
-// line is a user with its permissions as an ACL file has it, without the line's end.
+// line returns the line of an ACL file for the user, without the line's end.
 func (u *user) line() string {
 	return "user " + u.name + " " + strings.Join(u.now.Load().words(), " ")
 }

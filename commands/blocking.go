@@ -6,38 +6,39 @@ import (
 	"keyp/storage/object"
 )
 
-// BlockedOn describes what a blocking command waits for: a change of keys, or the log being on
-// disk. Without either it waits for Timeout.
+// BlockedOn describes the wait of a blocking command: for a change of keys, or for the log to be on
+// disk. Without either the command waits for Timeout.
 type BlockedOn struct {
-	// Keys are what the command waits for: a change of any of them. Their names are parts of
-	// the command's arguments.
+	// Keys are the keys for whose change the command waits. Their names are parts of the
+	// command's arguments.
 	Keys []storage.Key
 	// Type is the type of value that the command needs; values of other types are ignored.
 	Type object.Type
-	// Gone says that the command has an answer, too, when one of the keys is missing or of another
+	// Gone says that the command also has an answer if one of the keys is missing or of another
 	// type.
 	Gone bool
-	// Who says on whose behalf the client waits, and Since when it began to wait (Unix ms). Both
-	// are for commands that report on waiting clients.
+	// Who is the one for whom the client waits, and Since the time when it began to wait (Unix
+	// ms). Both are for commands that report on waiting clients.
 	Who   string
 	Since int64
-	// Again is after how many milliseconds the command runs again although no key has changed; 0:
-	// never.
+	// Again is the time in milliseconds after which the command runs again although no key has
+	// changed; 0: never.
 	Again int64
-	// LSN is how far the log is to settle; 0: the command does not wait for that.
+	// LSN is the position up to which the log must settle; 0: the command does not wait for
+	// that.
 	LSN uint64
-	// Leads says that the wait ends when the server does not lead its group any more.
+	// Leads says that the wait ends as soon as the server no longer leads its group.
 	Leads bool
 	// Begin is called on the loop when the wait has begun. Any goroutine may call done to end the
 	// wait; end, if it is not nil, then replies. stop, if it is not nil, is called when the wait
 	// has ended. A nil Begin is not called.
 	Begin func(done func(end func(*Ctx))) (stop func())
-	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
+	// Timeout is the longest wait in milliseconds; 0: no limit.
 	Timeout int64
-	// End replies when the log is on disk or the time is up; nil: a null array, when the time is
-	// up.
+	// End replies when the log is on disk or the time is up. If it is nil, the reply at the end
+	// of the time is a null array.
 	End func(*Ctx)
-	// Works says that the wait is the command's work: it counts as its time.
+	// Works says that the wait counts as the running time of the command.
 	Works bool
 }
 
@@ -50,8 +51,8 @@ const (
 
 // block ends a handler that found nothing to pop. The command runs again, from its start, each time
 // that one of the keys changes. So the handler must have replied nothing, and changed nothing that
-// its next run changes again. In a transaction or a script, where nobody else can change a key, the
-// time is up at once.
+// its next run changes again. In a transaction or a script block replies a null array at once,
+// since nobody else can change a key.
 func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 	if c.Nested {
 		c.Out.NullArray()
@@ -61,8 +62,8 @@ func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 	return errBlocked
 }
 
-// waitFor ends a handler whose command waits, outside of transactions and scripts, for something
-// other than keys.
+// waitFor ends a handler whose command waits for something other than keys. It must not be used in
+// transactions and scripts.
 func (c *Ctx) waitFor(wait BlockedOn) error {
 	c.Wait = wait
 	return errBlocked
@@ -84,9 +85,8 @@ func (c *Ctx) GiveUp(withError bool) {
 	c.Out.Error(string(errUnblocked))
 }
 
-// seconds takes a timeout in seconds, as a double, and returns milliseconds, rounded up; 0 means
-// for ever. A timeout whose end overflows Unix milliseconds is an error; now is in Unix
-// milliseconds.
+// seconds reads a timeout in seconds, as a double, and returns milliseconds, rounded up; 0: no
+// limit. A timeout whose end overflows Unix milliseconds is an error; now is in Unix milliseconds.
 func (a *Cursor) seconds(now int64) int64 {
 	b := a.Bytes()
 	if a.err != nil {
@@ -109,8 +109,7 @@ func (a *Cursor) seconds(now int64) int64 {
 	return ms
 }
 
-// lastTimeout returns the timeout that is the last argument, firstTimeout the one that is the
-// first.
+// lastTimeout returns the timeout in the last argument, firstTimeout the one in the first.
 func (c *Ctx) lastTimeout() (ms int64, err error) { return c.timeout(len(c.Args) - 1) }
 
 func (c *Ctx) firstTimeout() (ms int64, err error) { return c.timeout(1) }

@@ -7,12 +7,12 @@ import (
 	"keyp/storage"
 )
 
-// Changes passes changed keys on from the store, where any goroutine may change them (a command
-// on the loop, a script, the reaper), to WATCH, to blocking commands and to client tracking. The
-// store reports changes only while one of these needs them.
+// Changes passes changed keys on from the store to WATCH, to blocking commands and to client
+// tracking. In the store any goroutine may change keys: a command on the loop, a script, the
+// reaper. The store reports changes only while one of these needs them.
 //
-// WATCH has to know before the next transaction reads the key: it is notified at once, while the
-// key is still locked. The others are notified by the loop: Deliver.
+// WATCH must know a change before the next transaction reads the key. So it is notified at once,
+// while the key is still locked. The loop notifies the others (Deliver).
 type Changes struct {
 	store    *storage.Store
 	waiters  *Waiters // of blocking commands
@@ -32,9 +32,9 @@ type Changes struct {
 	expects    bool        // expect has been called since the last Deliver; only the loop uses it
 }
 
-// expect makes the store report changes, until Deliver, to a command that is about to wait for
-// them. It is called while the command's keys are locked, so the next change of them, on any
-// goroutine, is reported.
+// expect makes the store report changes until Deliver, for a command that is about to wait for
+// them. It is called while the command's keys are locked. So the next change of these keys is
+// reported, on whichever goroutine it happens.
 func (c *Changes) expect() {
 	if !c.expects {
 		c.expects = true
@@ -42,8 +42,7 @@ func (c *Changes) expect() {
 	}
 }
 
-// Want counts those that need Deliver: by is 1 when one is added, -1 when one is removed. Only
-// the loop calls it.
+// Want changes the number of listeners that need Deliver: by is 1 or -1. Only the loop may call it.
 func (c *Changes) Want(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +50,8 @@ func (c *Changes) Want(by int) {
 	c.listen()
 }
 
-// WantUnowned is Want for a listener that needs only changes that no command makes: the removals of
-// the reaper. Any goroutine may call it.
+// WantUnowned is like Want, for a listener that needs only changes that no command makes: the
+// removals of the reaper. Any goroutine may call it.
 func (c *Changes) WantUnowned(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +59,7 @@ func (c *Changes) WantUnowned(by int) {
 	c.listen()
 }
 
-// listen makes the store report changes while somebody needs them.
+// listen makes the store report changes while there are listeners.
 func (c *Changes) listen() {
 	c.anyWatched.Store(len(c.mu.watched) > 0)
 	switch want := c.mu.wanted > 0 || c.mu.unowned > 0 || len(c.mu.watched) > 0; {
@@ -95,8 +94,9 @@ func (c *Changes) heard(changes []storage.Change) {
 	}
 }
 
-// Deliver passes recorded changes on. The loop calls it after each command, so that they arrive
-// before the next one, and in each pass, for what other goroutines changed.
+// Deliver passes recorded changes on. The loop calls it after each command, so changes arrive
+// before the next command runs. The loop also calls it in each pass, for the changes of other
+// goroutines.
 func (c *Changes) Deliver() {
 	if c.expects { // the command is among the waiters by now, or has ended
 		c.expects = false

@@ -20,7 +20,7 @@ const (
 	errForgetMyself Error = "ERR I tried hard but I can't forget myself..."
 )
 
-// Flags of the subcommands that ask, and of those that change the node.
+// The flags of the subcommands that read, and of those that change the node.
 const (
 	clusterAsks    = Stale
 	clusterChanges = NoAsyncLoading | Admin | Stale
@@ -148,7 +148,7 @@ func (s Spec) scoped(scope Scope) Spec {
 	return s
 }
 
-// clusterMode declares a command by which a connection changes its mode at a node.
+// clusterMode declares a command that changes the mode of its connection to the node.
 func clusterMode(name, since string, flags Flags, summary string, run func(*Ctx) error) Spec {
 	return Spec{
 		Name: name, Group: Cluster, Since: since, Arity: 1, Flags: flags, Scope: OwnClient,
@@ -192,7 +192,7 @@ func clusterHelp() Spec {
 	return s
 }
 
-// inCluster returns a handler that fails without cluster mode.
+// inCluster returns a handler that calls run with the cluster. Without cluster mode it fails.
 func inCluster(run func(c *Ctx, n *cluster)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		n := c.Env.cluster.Load()
@@ -212,7 +212,8 @@ func clusterShard(c *Ctx, n *cluster) {
 	c.Out.BulkString(n.shard)
 }
 
-// change returns a handler that replaces the node's knowledge of the cluster.
+// change returns a handler that stores the result of next as the node's cluster. It fails without
+// cluster mode, and for a member of a group.
 func change(next func(c *Ctx, n *cluster) (*cluster, error)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		n := c.Env.cluster.Load()
@@ -234,7 +235,7 @@ func change(next func(c *Ctx, n *cluster) (*cluster, error)) func(*Ctx) error {
 	}
 }
 
-// slotsOf are the slots that the arguments from the third on name.
+// slotsOf returns the slots in the arguments from the third on, each as a range of one slot.
 func slotsOf(c *Ctx) (list [][2]uint16, err error) {
 	for _, arg := range c.Args[2:] {
 		slot, err := parseSlot(arg)
@@ -246,7 +247,7 @@ func slotsOf(c *Ctx) (list [][2]uint16, err error) {
 	return list, nil
 }
 
-// slotRangesOf is slotsOf where each two arguments are the ends of a range.
+// slotRangesOf is like slotsOf, but each two arguments are the ends of a range.
 func slotRangesOf(c *Ctx) (list [][2]uint16, err error) {
 	if len(c.Args)%2 != 0 {
 		return nil, errArity(c.Spec.full)
@@ -278,7 +279,7 @@ func parseSlot(arg []byte) (uint16, error) {
 	return uint16(n), nil
 }
 
-// changeSlots returns the handler that adds slots, or removes them.
+// changeSlots returns the handler that adds or removes the slots that of returns.
 func changeSlots(add bool, of func(*Ctx) ([][2]uint16, error)) func(*Ctx) error {
 	return change(func(c *Ctx, n *cluster) (*cluster, error) {
 		list, err := of(c)
@@ -346,7 +347,7 @@ func resetCluster(c *Ctx) error {
 	return resetAlone(hard)(c)
 }
 
-// resetAlone is RESET of a node that is in no group.
+// resetAlone returns the handler of RESET for a node that is in no group.
 func resetAlone(hard bool) func(*Ctx) error {
 	return change(func(c *Ctx, n *cluster) (*cluster, error) { return c.afterReset(n, hard) })
 }
@@ -385,7 +386,8 @@ func bumpEpoch(c *Ctx) error {
 	return nil
 }
 
-// eachInSlot visits keys of a slot, until visit returns false: each once, as all are locked.
+// eachInSlot calls visit for each key of a slot until it returns false. It visits no key twice,
+// since the command has locked all keys.
 func (c *Ctx) eachInSlot(slot uint16, visit func(name []byte) bool) error {
 	defer c.shows()
 	more := true
@@ -452,27 +454,27 @@ func getKeysInSlot(c *Ctx) error {
 	return nil
 }
 
-// nodeAddress is where clients reach a node.
+// nodeAddress is the address of a node for clients, with its bus port.
 type nodeAddress struct {
 	ip, hostname   string
 	port, tls, bus int
 }
 
-// address is where clients reach a member of a group.
+// address returns the address of a member of a group.
 func (m *Member) address() *nodeAddress {
 	return &nodeAddress{ip: m.IP, hostname: m.Hostname, port: m.Port, tls: m.TLSPort, bus: m.Bus}
 }
 
-// Announced is the address of this server as a member of a group: the announced address, or else
-// the one at which it listens. IP is empty if neither gives it.
+// Announced returns the address of this server as a member of a group: see address. IP is empty if
+// no IP is announced.
 func (e *Env) Announced() Member {
 	a := e.address()
 	return Member{Node: e.cluster.Load().id, IP: a.ip, Hostname: a.hostname, Port: a.port,
 		TLSPort: a.tls, Bus: a.bus}
 }
 
-// address returns the address of this node for clients: the announced address, or else the one at
-// which it listens.
+// address returns the address of this node for clients: the announced IP and host name, and the
+// ports. A port that is not announced is the one at which the node listens.
 func (e *Env) address() (a nodeAddress) {
 	cfg := e.Config
 	a.ip, a.hostname = cfg.String("cluster-announce-ip"), cfg.String("cluster-announce-hostname")
@@ -498,8 +500,8 @@ func (e *Env) address() (a nodeAddress) {
 	return a
 }
 
-// BusPort is where this server listens for other members, if it listens for clients on a port, that
-// for TLS, or both; 0 is none.
+// BusPort returns the port at which this server listens for other members: cluster-port, or else
+// port+10000, or tls+10000 if port is 0. port and tls are its ports for clients; 0: none.
 func BusPort(cfg *config.Config, port, tls int) int {
 	switch {
 	case cfg.Int("cluster-port") != 0:
@@ -510,7 +512,8 @@ func BusPort(cfg *config.Config, port, tls int) int {
 	return tls + 10000
 }
 
-// clientPort is the port for the client of c: that for TLS if it speaks TLS.
+// clientPort returns the port for the client of c: the TLS port if the client uses TLS, or if the
+// node has no other port.
 func (a *nodeAddress) clientPort(c *Ctx) int {
 	if a.port == 0 || a.tls != 0 && c.Client.Conn != nil && c.Client.Conn.Secure() {
 		return a.tls

@@ -97,7 +97,8 @@ func (c *Ctx) describeAll() {
 	}
 }
 
-// commandInfo gives null for a name that is none; a subcommand's is "config|get".
+// commandInfo replies null for a name that is no command. The name of a subcommand is like
+// "config|get".
 func commandInfo(c *Ctx) error {
 	if len(c.Args) == 2 {
 		c.describeAll()
@@ -114,7 +115,8 @@ func commandInfo(c *Ctx) error {
 	return nil
 }
 
-// byFullName finds "get" or "config|get", in any case.
+// byFullName returns the command with a name like "get" or "config|get", in any case; nil if there
+// is none.
 func (t *Table) byFullName(name []byte) *Spec {
 	spec := t.Of(bytes.SplitN(name, []byte("|"), 2))
 	if spec != nil && spec.parent == nil && bytes.IndexByte(name, '|') >= 0 {
@@ -123,7 +125,7 @@ func (t *Table) byFullName(name []byte) *Spec {
 	return spec
 }
 
-// describe writes a command as COMMAND does.
+// describe writes a command as an element of the reply of COMMAND.
 func (c *Ctx) describe(spec *Spec) {
 	first, last, step := spec.keyRange()
 	c.Out.Array(10)
@@ -147,8 +149,8 @@ func (c *Ctx) describe(spec *Spec) {
 	}
 }
 
-// shownKeys are the key specifications, except those that mean the same arguments once more, in
-// another database (MOVE): these are only for the locks.
+// shownKeys returns the key specifications that COMMAND shows. It omits those that mean the same
+// arguments once more, in another database (MOVE): these are only for the locks.
 func (s *Spec) shownKeys() []*KeySpec {
 	var list []*KeySpec
 	for i := range s.Keys {
@@ -220,9 +222,9 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	}
 }
 
-// keyRange is the older way to say where keys are: from first to last (negative: from the end),
-// every step. Several specifications are one range if each begins at the end of the one before.
-// Keys that follow their number cannot be given this way.
+// keyRange returns the positions of keys in the older form: from first to last (negative: from the
+// end), every step. Several specifications are one range if each begins right after the one before.
+// This form cannot describe keys that follow their number.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
 		if ks.Num || ks.Find != nil && (ks.Word != "" || ks.Begin == 0) {
@@ -242,8 +244,7 @@ func (s *Spec) keyRange() (first, last, step int) {
 	return first, last, step
 }
 
-// commandGetKeys finds the keys as the declaration says, which is how they are found
-// for locking too.
+// commandGetKeys replies the keys in a command. It finds them as the locks do, by the declaration.
 func commandGetKeys(c *Ctx, withFlags bool) error {
 	args := c.Args[2:]
 	spec := c.Env.Table.Of(args)
@@ -292,7 +293,7 @@ type NamedKey struct {
 	Name []byte
 }
 
-// KeysOf returns the keys that a call names which is made in a database; ok is false if it is no
+// KeysOf returns the keys that a call in the database db names. ok is false if args are no valid
 // call of the command.
 func (s *Spec) KeysOf(args [][]byte, db int) (keys []NamedKey, ok bool) {
 	if !s.takes(len(args)) {
@@ -320,7 +321,7 @@ func (s *Spec) KeysOf(args [][]byte, db int) (keys []NamedKey, ok bool) {
 	return keys, true
 }
 
-// commandList gives every name, subcommands included, that passes the filter.
+// commandList replies the names of the commands and subcommands that pass the filter.
 func commandList(c *Ctx) error {
 	keep := func(*Spec) bool { return true }
 	if len(c.Args) > 2 {

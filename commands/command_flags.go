@@ -5,7 +5,7 @@ import "slices"
 // The flags and categories of a command in COMMAND's reply and in the ACL, derived from Spec.Flags
 // and Spec.Group.
 
-// flagWords are the flags for which Redis has a name, in Redis's order.
+// flagWords are the flags that have a name in Redis, in Redis's order.
 var flagWords = []struct {
 	flag Flags
 	word string
@@ -43,7 +43,7 @@ func (s *Spec) flagNames() []string {
 	return words
 }
 
-// groupCategories has the ACL category of the commands of a group.
+// groupCategories contains the ACL category for each group of commands.
 var groupCategories = map[Group]string{
 	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo",
 	HyperLogLog: "@hyperloglog",

@@ -64,7 +64,8 @@ func runDecrBy(c *Ctx) error {
 	return addInt(c, -by)
 }
 
-// addInt adds to the value of the command's key. The key keeps its deadline.
+// addInt adds by to the value of the command's key, which keeps its deadline. A missing key counts
+// as 0.
 func addInt(c *Ctx, by int64) error {
 	k := c.Keys[0]
 	var n, deadline int64
@@ -97,7 +98,7 @@ func addChecked(n, by int64) (sum int64, err error) {
 	return sum, nil
 }
 
-// runIncrByFloat looks at the key before the increment, as Redis does.
+// runIncrByFloat checks the key before the increment, as Redis does.
 func runIncrByFloat(c *Ctx) error {
 	k := c.Keys[0]
 	var n resp.LongDouble

@@ -33,7 +33,8 @@ var debugCommands = []Spec{{
 			Run:        debugging(debugClockOffset),
 		},
 		{
-			// NoMulti: it waits for checkpoints, which wait for what a transaction has locked.
+			// NoMulti: it waits for checkpoints, which wait for the locks of a
+			// transaction.
 			Name: "COMPACT", Group: ServerGroup, Since: "1.0.0", Arity: 2,
 			Flags: debugFlags | NoMulti, Scope: Unlocked,
 			Summary:    "Compacts the data file now, while others are served.",
@@ -164,7 +165,7 @@ var debugCommands = []Spec{{
 	},
 }}
 
-// debugging makes a handler run only for clients that enable-debug-command allows.
+// debugging wraps a handler: it fails unless enable-debug-command allows the client DEBUG.
 func debugging(run func(*Ctx) error) func(*Ctx) error {
 	return func(c *Ctx) error {
 		if err := c.Env.debugAllowed(c.Client); err != nil {
@@ -174,7 +175,7 @@ func debugging(run func(*Ctx) error) func(*Ctx) error {
 	}
 }
 
-// debugAllowed is nil if enable-debug-command allows a client DEBUG.
+// debugAllowed returns nil if enable-debug-command allows a client DEBUG, or else errDebug.
 func (e *Env) debugAllowed(c *Client) error {
 	setting := e.Config.String("enable-debug-command")
 	if setting == "yes" || setting == "local" && c.local() {
@@ -195,7 +196,8 @@ const maxClockOffset = 10 * 365 * 24 * 3600 * 1000
 // maxSleep bounds DEBUG SLEEP.
 const maxSleep = time.Hour
 
-// sleepScope is the scope of DEBUG SLEEP. Its session waits; within a transaction the task waits.
+// sleepScope returns the scope of DEBUG SLEEP. Outside a transaction the session waits; within one
+// a task waits.
 func sleepScope(c *Ctx) Scope {
 	if c.Nested || c.Client.queue != nil {
 		return Unlocked
@@ -222,7 +224,8 @@ func debugSleep(c *Ctx) error {
 		if left <= 0 {
 			break
 		}
-		// The wall clock may jump, so it is looked at again after a second at most.
+		// Until waits for the wall clock, which may jump. So each wait lasts a second at
+		// most.
 		reached, stop := clk.Until(clk.Now() + max(1, min(left, time.Second).Milliseconds()))
 		<-reached
 		stop()
@@ -231,8 +234,8 @@ func debugSleep(c *Ctx) error {
 	return nil
 }
 
-// debugClockOffset steps the wall clock as an operator of the machine would, for tests of
-// the whole server.
+// debugClockOffset shifts the server's wall clock, as if an operator had set the machine's. It is
+// for tests of the whole server.
 func debugClockOffset(c *Ctx) error {
 	ms, ok := ParseInt(c.Arg(2))
 	if !ok || ms < -maxClockOffset || ms > maxClockOffset {
@@ -282,7 +285,7 @@ func debugObject(c *Ctx) error {
 	return nil
 }
 
-// debugNothing declares a subcommand that has nothing to do here.
+// debugNothing declares a subcommand that does nothing, and says why.
 func debugNothing(name, why string) Spec {
 	return Spec{
 		Name: name, Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags,
@@ -292,7 +295,7 @@ func debugNothing(name, why string) Spec {
 	}
 }
 
-// errorLine is a text that can stand in an error, which is one line and not empty.
+// errorLine returns the text in a form for an error, which is one line and not empty.
 func errorLine(text []byte) string {
 	if len(text) == 0 {
 		return "ERR"
@@ -311,7 +314,7 @@ const (
 	errDebugReload Error = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
 )
 
-// debugProtocol replies what Redis does for each type.
+// debugProtocol replies with the same example of each type as Redis.
 func debugProtocol(c *Ctx) error {
 	three := func() {
 		for i := range int64(3) {
@@ -389,7 +392,7 @@ func debugReload(c *Ctx) error {
 	return nil
 }
 
-// debugTables replies what Keyp has of what Redis shows there.
+// debugTables replies the part of Redis's statistics that Keyp has.
 func debugTables(c *Ctx) error {
 	db, ok := ParseInt(c.Arg(2))
 	switch {
@@ -405,7 +408,7 @@ func debugTables(c *Ctx) error {
 	return nil
 }
 
-// debugLengths replies the lengths in Redis's form. Names and strings have no room to spare here.
+// debugLengths replies the lengths in Redis's form. Names and strings have no spare room in Keyp.
 func debugLengths(c *Ctx) error {
 	item, ok := c.Txn.Peek(c.Keys[0])
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"keyp/ttl"
 )
 
-// Error is an error that a client sees, code and text as Redis words them.
+// Error is an error that a client sees, with Redis's code and text.
 type Error string
 
 func (e Error) Error() string { return string(e) }
@@ -77,7 +77,7 @@ func errArity(name string) Error {
 	return Error("ERR wrong number of arguments for '" + name + "' command")
 }
 
-// errUnknown quotes 128 bytes of the name and as much of the arguments.
+// errUnknown quotes at most 128 bytes of the name, and about as many of the arguments.
 func errUnknown(args [][]byte) Error {
 	const most = 128
 	var quoted string
@@ -97,14 +97,14 @@ func errSubcommand(container string, sub []byte) Error {
 	return Error("ERR unknown subcommand '" + clip(sub, 128) + "'. Try " + container + " HELP.")
 }
 
-// errSubcommandArgs is Redis's error for a subcommand that counts its arguments itself.
+// errSubcommandArgs returns Redis's error for a subcommand that counts its arguments itself.
 func errSubcommandArgs(container string, sub []byte) Error {
 	return Error("ERR unknown subcommand or wrong number of arguments for '" + clip(sub, 128) +
 		"'. Try " + container + " HELP.")
 }
 
-// clip is the part of a client's own text that an error quotes: at most n bytes, and nothing from a
-// NUL on, since Redis writes a C string.
+// clip returns the part of a client's text that an error quotes: at most n bytes, and nothing from
+// a NUL on, since Redis writes a C string.
 func clip(b []byte, n int) string {
 	b = b[:min(len(b), n)]
 	if nul := bytes.IndexByte(b, 0); nul >= 0 {

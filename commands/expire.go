@@ -7,7 +7,7 @@ import (
 	"keyp/ttl"
 )
 
-// expireCommands are the commands that set, ask and clear deadlines.
+// expireCommands are the commands that set, read and remove deadlines.
 var expireCommands = slices.Concat(deadlineCommands, ttlCommands, memberDeadlineCommands)
 
 var deadlineCommands = []Spec{
@@ -35,7 +35,7 @@ func expireCommand(name, since, summary string, form *timeForm) Spec {
 
 var expireConditions = oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT")).opt()
 
-// timeForm is a way to give a deadline: its unit, and from when on it counts.
+// timeForm is a form of a deadline: its unit, and the time from which it counts.
 type timeForm struct {
 	unit ttl.Unit
 	base ttl.Base
@@ -49,7 +49,7 @@ var (
 	atMilliseconds = timeForm{ttl.Milliseconds, ttl.Absolute, unixArg("unix-time-milliseconds")}
 )
 
-// condition takes NX, XX, GT or LT and adds it to cond, if the next argument is one.
+// condition adds the next argument to cond and returns true, if that is NX, XX, GT or LT.
 func (a *Cursor) condition(cond *ttl.Condition) bool {
 	switch {
 	case a.Word("NX"):
@@ -80,8 +80,9 @@ func parseCondition(a Cursor) (ttl.Condition, error) {
 	return cond, cond.Check()
 }
 
-// expire is EXPIRE in one of its forms. It replies 1 when the key has the deadline or, the
-// deadline being past, is deleted; 0 when there is no key or the condition forbids it.
+// expire returns the handler of EXPIRE in one of its forms. It replies 1 if it sets the deadline,
+// or deletes the key because the deadline is past. It replies 0 if there is no key or the condition
+// is not met.
 func expire(form *timeForm) func(*Ctx) error {
 	set := deadlines.SetExpire
 	if form.base == ttl.Absolute {
@@ -105,13 +106,13 @@ func expire(form *timeForm) func(*Ctx) error {
 	}
 }
 
-// deadlines gives, changes and removes the deadlines of keys, or of a member of each, within
+// deadlines reads, changes and removes the deadlines of keys, or of one member of each key, within
 // a command's transaction.
 type deadlines = ttl.Manager[storage.Key]
 
 func (c *Ctx) deadlines() deadlines { return ttl.NewManager[storage.Key](c.Txn) }
 
-// memberDeadlines is for one member of the command's key.
+// memberDeadlines is like deadlines, for the member name of the command's key.
 func (c *Ctx) memberDeadlines(name []byte) deadlines {
 	return ttl.NewManager[storage.Key](c.Txn.Members(name))
 }

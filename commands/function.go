@@ -139,7 +139,8 @@ func callFunction(c *Ctx, ro bool) error {
 	return nil
 }
 
-// changeLibraries replaces the libraries, in the store and in memory.
+// changeLibraries replaces the libraries, in the store and in memory. It returns errOOM if they do
+// not fit into memory.
 func changeLibraries(c *Ctx, next map[string]*library) error {
 	functions := &c.Env.Scripts.functions
 	more := -functions.totalBytes()
@@ -200,7 +201,7 @@ func functionLoad(c *Ctx) error {
 	return nil
 }
 
-// loadLibrary loads a library from its source.
+// loadLibrary loads a library from its source. A kill ends it with an error.
 func (c *Ctx) loadLibrary(source string) (lib *library, err error) {
 	r := newCompilation(c, true)
 	killed := r.occupy(errBusyFunction, func() {

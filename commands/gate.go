@@ -8,10 +8,10 @@ import (
 	"keyp/storage"
 )
 
-// What a member of a group does with a call depends on its role. The leader runs it. A follower
-// runs calls that concern no key, and calls that only read, from clients that have sent READONLY.
-// It redirects other calls to the leader (MOVED). While the group has no known leader, the call
-// waits, but no longer than groupPatience from the moment when that began.
+// How a member of a group handles a call depends on its role. The leader runs it. A follower runs
+// calls that concern no key. It also runs calls that only read, if the client has sent READONLY. It
+// redirects other calls to the leader (MOVED). While the group has no known leader, the call waits,
+// but no longer than groupPatience from the moment when that began.
 const (
 	errReadOnlyReplica Error = "READONLY You can't write against a read only replica."
 	errMasterDown      Error = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
@@ -20,10 +20,10 @@ const (
 	errForceUnblocked  Error = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 )
 
-// errLedOnce ends scripts of a server that was deposed.
+// errLedOnce ends the running script of a server that was deposed.
 var errLedOnce = errors.New("the server does not lead its group any more")
 
-// groupPatience is for how long commands wait for a leader.
+// groupPatience is the time for which commands wait for a leader.
 const groupPatience = time.Second
 
 // decided reports whether the server that runs commands is known.
@@ -37,7 +37,8 @@ func (s *GroupStatus) decided() bool {
 	return s.leader() != nil
 }
 
-// leader is the member that leads, if that is another one; nil: it is not, or not known.
+// leader returns the leader if it is another member; nil: this member leads, or the leader is not
+// known.
 func (s *GroupStatus) leader() *Member {
 	if s.Leader == 0 || s.Leader == s.ID {
 		return nil
@@ -45,8 +46,8 @@ func (s *GroupStatus) leader() *Member {
 	return s.Member(s.Leader)
 }
 
-// Undecided returns the reading of Mono until which commands wait for the group, 0 if they need not
-// wait. Only the loop calls it.
+// Undecided returns the reading of Mono until which commands wait for the group; 0: they need not
+// wait. Only the loop may call it.
 func (e *Env) Undecided() time.Duration {
 	st := e.groupStatus()
 	switch {
@@ -64,8 +65,8 @@ func (e *Env) Undecided() time.Duration {
 // patient reports whether commands still wait for the group.
 func (e *Env) patient() bool { return e.Clock.Mono() < e.Undecided() }
 
-// usesData reports whether a call reads or writes data, as far as its declaration shows; keyed: it
-// has keys.
+// usesData reports whether a call reads or writes data, as far as its declaration shows. keyed: the
+// call has keys.
 func (c *Ctx) usesData(keyed bool) bool {
 	if keyed || c.Spec.Is(Write) {
 		return true
@@ -77,9 +78,9 @@ func (c *Ctx) usesData(keyed bool) bool {
 	return !c.Spec.Is(Stale) && (c.Spec.Flags&(ReadOnly|MayReplicate) != 0 || c.scope().wide())
 }
 
-// gate decides on a call at a member of a group: it runs (""), is refused, or waits until the group
-// has decided. slot is that of its keys and shard channels, -1 if it has none; write: it may change
-// keys.
+// gate decides on a call at a member of a group. The call runs ("", false), is refused, or waits
+// until the group has decided. slot is the slot of its keys and shard channels; -1: there are none.
+// write: the call may change keys.
 func (e *Env) gate(c *Ctx, st *GroupStatus, slot int, write bool) (refusal Error, wait bool) {
 	keyed, leader := slot >= 0, st.leader()
 	reads := !write && (c.Client.ReadOnly || c.Spec.Group == PubSub)
@@ -125,14 +126,14 @@ func (e *Env) stale(c *Ctx, st *GroupStatus) Error {
 	return errMasterDown
 }
 
-// moved sends a client to the leader.
+// moved returns the error that redirects a client to the leader.
 func (e *Env) moved(c *Ctx, leader *Member, slot int) Error {
 	a := leader.address()
 	return Error(fmt.Sprintf("MOVED %d %s:%d", slot, a.preferred(e), a.clientPort(c)))
 }
 
-// gateScripted is gate for a command that a script calls, whose keys are of a slot, -1 if it has
-// none.
+// gateScripted is like gate, for a command that a script calls. slot is the slot of its keys; -1:
+// it has none. "": the command may run.
 func (e *Env) gateScripted(spec *Spec, slot int, readOnly bool) Error {
 	st := e.groupStatus()
 	switch {
@@ -148,7 +149,8 @@ func (e *Env) gateScripted(spec *Spec, slot int, readOnly bool) Error {
 	return ""
 }
 
-// gateScript is gate for a script whose #! line does not say that it changes nothing (no-writes).
+// gateScript refuses a script without the flag no-writes if this member does not lead its group. If
+// the script has keys and the leader is known, the client is redirected.
 func (e *Env) gateScript(c *Ctx, keys [][]byte) error {
 	st := e.groupStatus()
 	if st == nil || st.Role == Leader {
@@ -170,8 +172,9 @@ func (c *Ctx) deposed() bool {
 	return st == nil || st.Role != Leader || st.Term != c.Term
 }
 
-// refuseDeposed handles a task that has not begun to write when this server is deposed. The task is
-// dispatched again, except for one that has taken the queued transaction of its client.
+// refuseDeposed handles a task that has not begun to write when this server is deposed. It returns
+// true if the task is to be dispatched again. A task that has taken the queued transaction of its
+// client gets an error instead.
 func (e *Env) refuseDeposed(c *Ctx) (again bool) {
 	if c.Scope != Global || c.apart {
 		return true
@@ -181,8 +184,8 @@ func (e *Env) refuseDeposed(c *Ctx) (again bool) {
 	return false
 }
 
-// Leads reports whether a reply that was made in a term may be shown to be the leader's: it is
-// still led in that term.
+// Leads reports whether a reply that was made in a term may be sent as the leader's: this server
+// still leads in that term.
 func (e *Env) Leads(term uint64) bool {
 	st := e.groupStatus()
 	return st != nil && st.Term == term && st.Role.Leads()
@@ -201,8 +204,8 @@ func (e *Env) Deposed() {
 	}
 }
 
-// ForceUnblock replies to a command that waits for the log or for other members, which it cannot do
-// any more.
+// ForceUnblock replies an error to a command that waits for the log or for other members, because
+// that wait cannot succeed any more.
 func (c *Ctx) ForceUnblock() {
 	c.Env.Stats.Errors.Add(1)
 	c.Out.Error(string(errForceUnblocked))

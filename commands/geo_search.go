@@ -92,7 +92,7 @@ const (
 	errGeoSearchStore Error = "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
 )
 
-// geoRadiusKeys are the keys of a command whose options begin at an argument.
+// geoRadiusKeys returns the keys of a command whose options begin at the argument options.
 func geoRadiusKeys(options int) []KeySpec {
 	return []KeySpec{
 		Key(1, RO|Access),
@@ -101,7 +101,7 @@ func geoRadiusKeys(options int) []KeySpec {
 	}
 }
 
-// geoTarget finds the last key after STORE or STOREDIST, which is the one that counts.
+// geoTarget returns the position of the last key after STORE or STOREDIST. Only that one is used.
 func geoTarget(args [][]byte) (first, last int) {
 	first, last = noArgument(nil)
 	for i := 5; i+1 < len(args); i++ {
@@ -135,7 +135,7 @@ type geoSearch struct {
 	storesDist bool
 }
 
-// source returns the number of the argument that is the sorted set, and its key.
+// source returns the key of the sorted set, and the index of its argument.
 func (f *geoForm) source(c *Ctx) (arg int, key storage.Key) {
 	if f.stores {
 		return 2, c.Keys[1]
@@ -143,7 +143,7 @@ func (f *geoForm) source(c *Ctx) (arg int, key storage.Key) {
 	return 1, c.Keys[0]
 }
 
-// parse reads a search of a sorted set.
+// parse parses the arguments of a search in z.
 func (f *geoForm) parse(c *Ctx, z *object.ZSet) (q geoSearch, err error) {
 	arg, _ := f.source(c)
 	a := c.Cursor(arg + 1)
@@ -232,7 +232,8 @@ func (f *geoForm) parse(c *Ctx, z *object.ZSet) (q geoSearch, err error) {
 	return q, nil
 }
 
-// around takes a member, at whose place the search is.
+// around reads a member, whose place becomes the centre of the search. A missing member is an
+// error.
 func (q *geoSearch) around(a *Cursor, z *object.ZSet) {
 	p, ok := placeOfMember(z, a.Bytes())
 	if !ok {
@@ -241,7 +242,7 @@ func (q *geoSearch) around(a *Cursor, z *object.ZSet) {
 	q.shape.at = p
 }
 
-// length takes a number; anything else is err.
+// length reads a number. If the argument is not a number, the error is err.
 func (a *Cursor) length(err error) float64 {
 	ok := a.err == nil
 	f := a.Float()
@@ -269,7 +270,7 @@ func (q *geoSearch) box(a *Cursor) {
 	q.shape.box, q.shape.width, q.shape.height = true, width*q.unit, height*q.unit
 }
 
-// large reports whether a search looks at so many members that it is to be a task.
+// large reports whether a search visits so many members that it should run as a task.
 func (f *geoForm) large(c *Ctx) bool {
 	_, k := f.source(c)
 	if c.Txn.Largest([]storage.Key{k}) < largeValue {
@@ -291,7 +292,7 @@ func (f *geoForm) large(c *Ctx) bool {
 	return n >= manyElements
 }
 
-// ranksOf returns the ranks of a cell's members: from one up to, and not with, another.
+// ranksOf returns the ranks of a cell's members: from, up to but not including to.
 func ranksOf(z *object.ZSet, c cell) (from, to int) {
 	low, high := c.scores()
 	return z.RankOfScore(low, false), z.RankOfScore(high, false)
@@ -305,8 +306,8 @@ type geoFound struct {
 	metres float64
 }
 
-// find returns the members in the area, in the order of the cells. They are valid until something
-// changes.
+// find returns copies of the members in the area: by distance if the search is sorted, or else in
+// the order of the cells. COUNT limits their number.
 func (q *geoSearch) find(z *object.ZSet) (found []geoFound) {
 	for _, cell := range q.shape.cells() {
 		from, to := ranksOf(z, cell)

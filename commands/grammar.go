@@ -3,13 +3,17 @@ package commands
 import "strings"
 
 // The grammar describes a command's arguments for COMMAND DOCS; it does not parse them. Handlers
-// read options with a Cursor, since Redis's rules are no part of the grammar: whether a repeated
-// option counts once, last or not at all (SET, HSETEX, LMPOP), which of two alternatives wins or
-// fails and with which text (SORT, ZADD, EXPIRE, LCS), and whether a wrong number fails at once or
-// only after the options behind it (COPY and LPOS, or SET and GETEX). Options that several commands
-// share are declared and read from one table: expiryOptions, compareOptions.
+// read options with a Cursor, since the grammar does not contain all of Redis's rules:
+//
+//   - whether a repeated option counts once, last or not at all (SET, HSETEX, LMPOP);
+//   - which of two alternatives wins or fails, and with which text (SORT, ZADD, EXPIRE, LCS);
+//   - whether a wrong number fails at once (COPY, LPOS) or only after the options that follow it
+//     (SET, GETEX).
+//
+// Options that several commands share are declared and read from one table: expiryOptions,
+// compareOptions.
 
-// Constructors for the argument grammar of a declaration, so that it reads like a
+// The following functions construct the argument grammar of a declaration, which reads like a
 // synopsis: Args{keyArg("key"), intArg("seconds"), oneOf("condition", word("NX"), …).opt()}.
 
 func keyArg(name string) Arg     { return Arg{Name: name, Type: ArgKey} }
@@ -19,7 +23,7 @@ func doubleArg(name string) Arg  { return Arg{Name: name, Type: ArgDouble} }
 func patternArg(name string) Arg { return Arg{Name: name, Type: ArgPattern} }
 func unixArg(name string) Arg    { return Arg{Name: name, Type: ArgUnix} }
 
-// word is an argument that is the word itself.
+// word returns an argument that is the word itself.
 func word(token string) Arg {
 	return Arg{Name: strings.ToLower(token), Type: ArgToken, Token: token}
 }
@@ -27,7 +31,7 @@ func word(token string) Arg {
 func oneOf(name string, args ...Arg) Arg { return Arg{Name: name, Type: ArgOneOf, Args: args} }
 func block(name string, args ...Arg) Arg { return Arg{Name: name, Type: ArgBlock, Args: args} }
 
-// after is the argument with a word in front of it.
+// after returns the argument with a word in front of it.
 func (a Arg) after(token string) Arg {
 	a.Token = token
 	return a
@@ -43,13 +47,13 @@ func (a Arg) many() Arg {
 	return a
 }
 
-// manyTimes is many, each with the word in front of it.
+// manyTimes is like many, but each argument has the word in front of it.
 func (a Arg) manyTimes() Arg {
 	a.Multiple, a.Repeats = true, true
 	return a
 }
 
-// of says which key specification the argument belongs to, counted from 1.
+// of sets the key specification to which the argument belongs, counted from 1.
 func (a Arg) of(keySpec int) Arg {
 	a.KeySpec = keySpec
 	return a

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// caughtUp is how many bytes of the log a follower may lack that counts as ready.
+// caughtUp is the number of bytes of the log that a follower may lack and still count as ready.
 const caughtUp = 16 << 20
 
 // GroupReport contains the data of a group for monitoring.
@@ -16,7 +16,8 @@ type GroupReport struct {
 	At       int64 // Unix ms
 }
 
-// GroupReport reads it, from any goroutine; nil: the server is no member of a group.
+// GroupReport returns the report; nil: the server is no member of a group. Any goroutine may call
+// it.
 func (e *Env) GroupReport() *GroupReport {
 	st := e.groupStatus()
 	if st == nil {
@@ -46,12 +47,12 @@ func (r *GroupReport) Waiting() string {
 	return ""
 }
 
-// CommitLag and ApplyLag are how many bytes of the log are not committed, and committed but not
-// applied.
+// CommitLag and ApplyLag return how many bytes of the log are not committed, and how many are
+// committed but not applied.
 func (r *GroupReport) CommitLag() int64 { return r.Progress.commitLag() }
 func (r *GroupReport) ApplyLag() int64  { return r.Progress.applyLag() }
 
-// MemberReport is a member as monitoring shows it. What is not known of it is negative.
+// MemberReport is the state of a member for monitoring. A negative value is not known.
 type MemberReport struct {
 	Member
 	Self, Leads bool
@@ -60,12 +61,12 @@ type MemberReport struct {
 	Contact     time.Duration
 	In, Out     int64 // messages
 	Unsent      int64
-	// How far its clock is ahead of the group's time, if Skewed says that it is known.
+	// Skew is how far its clock is ahead of the group's time, if Skewed says that it is known.
 	Skew   time.Duration
 	Skewed bool
 }
 
-// Reports lists the members.
+// Reports returns the reports of all members.
 func (r *GroupReport) Reports() []MemberReport {
 	list := make([]MemberReport, 0, len(r.Members))
 	for _, m := range r.Members {

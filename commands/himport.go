@@ -54,7 +54,7 @@ const (
 	errFieldsetSize Error = "ERR value count does not match the fieldset"
 )
 
-// fieldsets are the fieldsets of one connection. Only code that runs its commands touches them.
+// fieldsets contains the fieldsets of one connection. Only code that runs its commands uses them.
 type fieldsets struct {
 	fields map[string][][]byte
 	bytes  int // of the fieldsets

@@ -2,7 +2,7 @@ package scripting
 
 import "keyp/scripting/lua"
 
-// dest is where a decoder puts a value: on the stack, or into a table that the stack reaches. A
+// dest is the place for a decoded value: on the stack, or in a table that the stack reaches. A
 // decoder puts a table in its place before it fills the table, so the state always measures
 // everything decoded so far.
 type dest struct {

@@ -20,8 +20,8 @@
 // memory before it allocates it:
 //
 //   - a text grows in a buffer, which counts it (buffer.go);
-//   - a decoder puts a table on the stack, or in a table that is there, before it fills the table
-//     (place.go), so that the elements are measured while it grows;
+//   - a decoder puts a table in its place before it fills the table (dest.go), so that the elements
+//     are measured while it grows;
 //   - a command's reply may take the memory that the limit leaves.
 //
 // Builtins take time in proportion to their arguments, or poll whether the script was killed.

@@ -24,7 +24,7 @@ type groupUse struct {
 	Members   []memberUse `json:"members"`
 }
 
-// memberUse is a member. -1: not known.
+// memberUse is the state of a member; -1: not known.
 type memberUse struct {
 	Node    string `json:"node"`
 	At      string `json:"at"`

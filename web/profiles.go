@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxProfile bounds how long a profile may take, in seconds.
+// maxProfile is the longest duration of a profile, in seconds.
 const maxProfile = 300
 
-// showProfile serves Go's profiles. The command line, which may have a password, is not among them.
+// showProfile serves Go's profiles, except for the command line, which may contain a password.
 func (s *Server) showProfile(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/debug/pprof/")
 	serve := pprof.Handler(name).ServeHTTP

@@ -77,7 +77,7 @@ func (p *pulse) start() {
 	}
 }
 
-// stop ends what start began. It may be called again, and without a start.
+// stop ends the goroutines of start. It may be called again, and without a start.
 func (p *pulse) stop() {
 	select {
 	case <-p.quit:

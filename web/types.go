@@ -19,8 +19,8 @@ const (
 	// typesStep is the maximum cost of a step: reading some hundred keys from a slow disk. A step
 	// that took longer has waited for a lock.
 	typesStep = 100 * time.Millisecond
-	// typesIdle is how long keys are counted after the last request for the counts. It is longer
-	// than the time between two scrapes.
+	// typesIdle is the time for which keys are counted after the last request for the counts.
+	// It is longer than the time between two scrapes.
 	typesIdle = 5 * time.Minute
 )
 
@@ -54,7 +54,7 @@ func (b *byType) wanted(now time.Duration) bool {
 	return asked > 0 && now-asked <= typesIdle
 }
 
-// types counts keys by type, again and again.
+// types counts keys by type, again and again, while the counts are wanted.
 func (p *pulse) types(env *commands.Env) {
 	for next := time.Duration(0); ; {
 		switch now := p.s.o.Clock.Mono(); {

@@ -16,9 +16,9 @@ import (
 	"keyp/bench/internal/server"
 )
 
-// etcdMember is the argument with which this program is a member of etcd, with its own name, that
-// of its directory, where it listens for clients, and where for each member: it runs in a process
-// of its own as the others do.
+// etcdMember is the argument with which this program runs as a member of etcd, in its own process
+// like the other servers. The following arguments are the member's name, its directory, its address
+// for clients, and the addresses of all members.
 const etcdMember = "etcd-member"
 
 func runEtcd(args []string) error {
@@ -44,7 +44,7 @@ func runEtcd(args []string) error {
 	return <-e.Err() // until it is ended by a signal
 }
 
-// startEtcd starts three members, and connects to the one that leads.
+// startEtcd starts three members. It returns a function that connects to the leader.
 func startEtcd(ctx context.Context, dir string) (func() (conn, error), func(), error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -72,7 +72,7 @@ func startEtcd(ctx context.Context, dir string) (func() (conn, error), func(), e
 	return func() (conn, error) { return dialEtcd(leader) }, stop, nil
 }
 
-// etcdLeader waits for one that leads.
+// etcdLeader waits for a leader and returns its address.
 func etcdLeader(ctx context.Context, ports []int) (addr string, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -106,7 +106,7 @@ func dialEtcd(addr string) (*etcdConn, error) {
 	return &etcdConn{client}, err
 }
 
-// all calls fn for all keys at once: that is etcd's way to have several requests on a connection.
+// all calls fn for all keys at once: this is etcd's way to have several requests on a connection.
 func all(keys []string, fn func(key string) error) error {
 	if len(keys) == 1 {
 		return fn(keys[0])

@@ -62,8 +62,8 @@ func (c *redisConn) Get(ctx context.Context, keys []string) error {
 
 func (c *redisConn) Close() error { return c.client.Close() }
 
-// servers starts servers in directories of their own. further gives options of each; the ports are
-// free ones.
+// servers starts n servers on free ports, each in its own directory. further returns further
+// options for server i.
 func servers(ctx context.Context, command, dir string, n int, further func(i int, ports []int) (string, error)) (ports []int, stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -86,10 +86,11 @@ func servers(ctx context.Context, command, dir string, n int, further func(i int
 		if err == nil {
 			var s func()
 			s, err = server.Start(ctx, command+" "+options, port, own)
-			stops = append(stops, s)
+			if err == nil {
+				stops = append(stops, s)
+			}
 		}
 		if err != nil {
-			stops = stops[:len(stops)-1]
 			stop()
 			return nil, nil, err
 		}
@@ -105,7 +106,7 @@ func startAlone(ctx context.Context, program, dir string) (func() (conn, error),
 	return connectTo(server.Addr(ports[0]), false), stop, nil
 }
 
-// startGroup founds a group, and connects to its leader.
+// startGroup starts a group of three members. It returns a function that connects to the leader.
 func startGroup(ctx context.Context, program, dir string) (func() (conn, error), func(), error) {
 	ports, stop, err := servers(ctx, program+" --port {port} --dir {dir} --loglevel warning --cluster-enabled yes", dir, 3, func(int, []int) (string, error) {
 		port, err := server.FreePort()
@@ -134,7 +135,8 @@ func startGroup(ctx context.Context, program, dir string) (func() (conn, error),
 	return nil, nil, fmt.Errorf("none of the members %v leads", ports)
 }
 
-// startRedis starts a server with two replicas, and waits until both have its data.
+// startRedis starts a server with two replicas, and waits until both have its data. It returns a
+// function that connects to the server.
 func startRedis(ctx context.Context, program, dir string) (func() (conn, error), func(), error) {
 	command := program + " --port {port} --dir {dir} --appendonly yes --appendfsync always --save '' --loglevel warning --repl-diskless-sync-delay 0"
 	ports, stop, err := servers(ctx, command, dir, 3, func(i int, ports []int) (string, error) {

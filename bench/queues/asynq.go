@@ -9,8 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// runAsynq measures asynq, which looks once a second for tasks that are due: the most often that it
-// can.
+// runAsynq measures asynq, which looks for due tasks once a second. It cannot do so more often.
 func runAsynq(ctx context.Context, addr string, jobs int) (r result, err error) {
 	opt := asynq.RedisClientOpt{Addr: addr, PoolSize: clients}
 	client := asynq.NewClient(opt)

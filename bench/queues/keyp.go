@@ -51,7 +51,7 @@ func keypDelay(size int) func(context.Context, string, int) (result, error) {
 	}
 }
 
-// work takes up to size jobs, and acknowledges them.
+// work takes up to size jobs and acknowledges them. It returns their number.
 func work(ctx context.Context, client *redis.Client, size int) (int64, error) {
 	got, err := client.Do(ctx, "KEYP.DELAY", "POP", "queue", "COUNT", size, "BLOCK", 20, "VISIBILITY", 600_000).Slice()
 	if errors.Is(err, redis.Nil) {

@@ -1,6 +1,6 @@
-// Command queues measures how many delayed jobs a second a server and a library process. The
+// Command queues measures the rate at which a server and a library process delayed jobs. The
 // libraries are asynq, Bull and BullMQ; go-redis runs Keyp's own KEYP.DELAY. Each measurement has a
-// fresh server. `make bench-queues` runs it, and docs/internals/performance.md has figures.
+// new server. `make bench-queues` runs it, and docs/internals/performance.md has figures.
 //
 // 50 clients add jobs that are due a millisecond later. After all jobs are added, 50 workers begin.
 // So each job goes through the library's queue of delayed jobs.
@@ -26,7 +26,7 @@ const (
 	payload = 100 // bytes of a job
 )
 
-// result is how long it took to add the jobs, and then to have them done.
+// result contains the time for adding the jobs, and then for processing them.
 type result struct{ add, work time.Duration }
 
 type library struct {
@@ -57,7 +57,7 @@ func main() {
 	failed := false
 	for _, of := range []struct{ name, command string }{{"Keyp", *keyp}, {"Redis", *redis}} {
 		for _, l := range libraries {
-			// KEYP.DELAY is Keyp's own.
+			// Redis does not have KEYP.DELAY.
 			if of.command == "" || of.name == "Redis" && strings.HasPrefix(l.name, "KEYP") || !strings.Contains(l.name, *only) {
 				continue
 			}
@@ -94,7 +94,7 @@ func row(name string, jobs int, results []result) {
 		rate(func(r result) time.Duration { return r.work }), rate(func(r result) time.Duration { return r.add + r.work }))
 }
 
-// measure starts a server with an empty directory, and ends it.
+// measure runs a library on a new server with an empty directory, and ends the server.
 func measure(ctx context.Context, command string, l library, jobs int, timeout time.Duration) (r result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -115,7 +115,8 @@ func measure(ctx context.Context, command string, l library, jobs int, timeout t
 	return l.run(ctx, server.Addr(port), jobs)
 }
 
-// each lets the clients call fn for each number below n, and returns the first error.
+// each calls fn for each number below n, on one goroutine for each client. It returns the first
+// error.
 func each(ctx context.Context, n int, fn func(i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -16,8 +16,8 @@ func withinBudget(b *bench, s side) (proc.Extra, error) {
 	return proc.Extra{Args: "--maxmemory " + b.maxmemory}, nil
 }
 
-// biggerThanMemory measures reads of keys most of which Keyp keeps only on disk. All must exist: a
-// miss is a failure.
+// biggerThanMemory measures reads of keys. Keyp keeps most of them only on disk. All keys must
+// exist: a miss is a failure.
 func biggerThanMemory(b *bench, ctx context.Context, l line, t *target, _ int) ([]reading, error) {
 	if err := b.loadTTL(ctx, t, l.keys, "PX", func(uint64) int64 { return farAway }); err != nil {
 		return nil, err

@@ -11,18 +11,18 @@ import (
 	"keyp/storage/format"
 )
 
-// archiveEntry is a part or an event that listArchive reports.
+// archiveEntry is a part or an event of an archive that listArchive reports.
 type archiveEntry struct {
-	// LSN is the last position before it, or where something ends, and Time when that was, Unix ms;
-	// 0: the archive does not say.
+	// LSN is the last position before the entry, or the position where something ends. Time is
+	// the time of that position, Unix ms; 0: the archive does not say.
 	LSN  uint64
 	Time int64
 	What string
 }
 
 // listArchive visits, in order, entries of an archive after a position: the begins of its files,
-// its end, and the batches that have emptied or exchanged databases or deleted many keys, most or
-// more. It also visits holes and damaged files, and continues after them.
+// its end, and removals. A removal is a batch that empties or exchanges databases, or deletes at
+// least most keys. It also visits holes and damaged files, and continues after them.
 func listArchive(ctx context.Context, from archive.Files, history string, position uint64, most int,
 	visit func(archiveEntry) error) (err error) {
 	chain, err := archive.Open(from, history, position)
@@ -89,8 +89,8 @@ func listArchive(ctx context.Context, from archive.Files, history string, positi
 	}
 }
 
-// removal describes the removals of a batch, if it removes a database or many keys; empty: it
-// removes less.
+// removal describes a batch that empties or exchanges databases, or deletes at least most keys. It
+// returns "" for any other batch.
 func removal(batch []byte, most int) string {
 	var list []string
 	deleted := 0

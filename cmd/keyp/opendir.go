@@ -27,10 +27,10 @@ func toolOptions(dir string, meter *progress.Meter) storage.Options {
 	}
 }
 
-// openDir opens a directory that no server uses. It only reads the directory of a member of a
-// group. Then the store has all entries that the member's log marks as committed, and closed
-// describes the member. If the log has later entries, a message on standard error says that they
-// are left out. For any other directory closed is nil.
+// openDir opens a directory that no server uses. If the directory is that of a member of a group,
+// it is only read. Then the store has all entries that the member's log marks as committed, and
+// closed describes the member. If the log has later entries, a message on standard error says that
+// they are left out. For any other directory closed is nil.
 func openDir(o storage.Options) (s *storage.Store, closed *member.Closed, err error) {
 	o.Existing = true
 	s, _, err = storage.Open(o)

@@ -59,7 +59,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	options := storeOptions(".", cfg, machine, logger, &bell)
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
 	if _, err := os.Stat(cfg.String("dir")); errors.Is(err, os.ErrNotExist) {
-		// A start that fails for its port makes no directory.
+		// A start that fails because of its port must not make the directory.
 		if err := server.Probe(server.Options{Config: cfg, Log: logger}); err != nil {
 			return err
 		}
@@ -228,11 +228,11 @@ func serveHTTP(cfg *config.Config, logger *slog.Logger, clk clock.Clock) (*web.S
 	return web.Listen(o)
 }
 
-// lockWait is how long a start waits until the previous process has ended. A process needs about
-// half a second to end for each GB of its memory.
+// lockWait is the longest time that a start waits for the end of the previous process. A process
+// needs about half a second to end for each GB of its memory.
 const lockWait = 10 * time.Second
 
-// failedCloseTime bounds closing a store after a failure.
+// failedCloseTime is the longest time that closing a store may take after a failure.
 const failedCloseTime = 10 * time.Second
 
 // closeFailed closes the store of a server that failed. A lock may still be held after the failure,

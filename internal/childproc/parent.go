@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// parentEvery is the time between two looks at the parent.
+// parentEvery is the time between two checks of the parent.
 const parentEvery = 200 * time.Millisecond
 
-// EndWithParent ends this process soon after its parent has ended: a process whose parent is
-// killed gets another parent, which does not wait for it.
+// EndWithParent ends this process soon after its parent has ended. It checks whether the process
+// has got another parent.
 func EndWithParent() {
 	parent := os.Getppid()
 	go func() {

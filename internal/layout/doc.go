@@ -1,3 +1,3 @@
-// Package layout has the tests of how the packages depend on each other: which ones import
-// whom, which library is used where, and that time comes from internal/clock alone.
+// Package layout tests how the packages depend on each other: which ones import which, which
+// library is used where, and that time comes from internal/clock alone.
 package layout

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Binary gives the path of keyp, which it builds at the first call in this process.
-// The file stands in bin/testkit under the module's root, where later test processes
-// find it and link again only if a source has changed.
+// Binary returns the path of keyp, which the first call in this process builds. The file is in
+// bin/testkit under the module's root. Later test processes find it there and link again only if a
+// source has changed.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := binary()
@@ -73,7 +73,7 @@ func build(root, path string, args []string) error {
 	return nil
 }
 
-// Root is the directory of the module that the test stands in.
+// Root returns the root directory of the module that contains the test.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -91,9 +91,9 @@ func Root() (string, error) {
 	}
 }
 
-// readSources lists the module's directories, and nothing more: go test notes what a
-// test lists, with sizes and times of the files, and runs it again when that differs.
-// It cannot see what go build reads.
+// readSources lists the module's directories and does nothing else. go test notes the files that a
+// test lists, with their sizes and times, and runs the test again if these differ. It cannot see
+// the files that go build reads.
 func readSources(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -1,14 +1,14 @@
-// Package testkit runs real servers for tests: Keyp, built from the tree that the test
-// stands in, and the redis-server that is compared with. Only tests import it.
+// Package testkit runs real servers for tests: Keyp, built from the tree that contains the test,
+// and redis-server for comparison. Only tests import it.
 //
 // # Invariants
 //
-//   - A server belongs to the test that started it: it is ended by its process id when
-//     that test ends, and on Linux by the kernel when the test process dies (internal/childproc).
-//   - Keyp is built with -race when the test runs with -race, and a race in the server
-//     fails the test.
-//   - A server that ends by itself, or not when it has to, fails the test; what it
-//     printed is shown.
+//   - A server belongs to the test that started it. The server is ended by its process id when that
+//     test ends, and on Linux by the kernel when the test process dies (internal/childproc).
+//   - Keyp is built with -race when the test runs with -race, and a race in the server fails the
+//     test.
+//   - The test fails if a server ends by itself, or does not end when it has to. The output of the
+//     server is shown.
 //   - go test's cache knows Keyp's sources: a cached "ok" stands for this Keyp.
 //
 // # Environment
@@ -18,10 +18,10 @@
 //	                      them, instead of being skipped
 //	KEYP_REQUIRE_CHROMIUM=1
 //	                      tests that need a browser fail without one
-//	KEYP_STRESS           how many rounds the store is stressed (storage)
+//	KEYP_STRESS           the number of rounds in which the store is stressed (storage)
 //	KEYP_KILLS            how often servers are killed by the tests that do so
-//	KEYP_SEED             what tests draw at random from, a number or "random"; their logs
-//	                      name it, and without it it is the same each time
+//	KEYP_SEED             the seed of random numbers, a number or "random"; the tests' logs name
+//	                      it, and by default it is the same each time
 //	KEYP_LONG=1           tests take the time for more cases
 //	KEYP_UPSTREAM=1       go-redis's own tests run (internal/e2e/upstream)
 package testkit

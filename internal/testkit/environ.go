@@ -8,7 +8,7 @@ import (
 	"keyp/internal/testkit/setup"
 )
 
-// Number is what an environment variable says, or otherwise when it is not set.
+// Number returns the number in an environment variable, or otherwise if the variable is not set.
 func Number(t testing.TB, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -22,10 +22,10 @@ func Number(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Long says that tests are to take the time for more cases, as under `make check`.
+// Long reports whether tests should run more cases, as under `make check`.
 func Long() bool { return os.Getenv("KEYP_LONG") == "1" }
 
-// Cases returns how many cases a test has: few, or all when tests may take their time.
+// Cases returns the number of cases of a test: few, or all with Long.
 func Cases(few, all int) int {
 	if Long() {
 		return all
@@ -33,7 +33,7 @@ func Cases(few, all int) int {
 	return few
 }
 
-// MemoryDir is a directory that the system keeps in memory, where it has such a place.
+// MemoryDir returns a directory in memory, or on disk if the system has no such place.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	if setup.RAM == "" || os.MkdirAll(setup.RAM, 0o700) != nil {
@@ -51,8 +51,8 @@ func MemoryDir(t testing.TB) string {
 	return dir
 }
 
-// Seed is what a test draws at random from: the same each time, unless KEYP_SEED says
-// another number or "random". The test's log says which.
+// Seed returns the seed of a test's random numbers, and logs it. It is the same each time, unless
+// KEYP_SEED sets another number or "random".
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	t.Logf("KEYP_SEED=%d", setup.Seed)

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// MemoryDisk mounts a file system in memory until the test ends, which is skipped where that is not
-// allowed.
+// MemoryDisk mounts a file system in memory until the test ends. If mounting is not allowed, it
+// skips the test.
 func MemoryDisk(t testing.TB, mb int) string {
 	return Mount(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mb), "keyp-test")
 }
 
-// LoopDisk mounts an ext4 file system that is in a file, image, until the test ends, which is
-// skipped where that is not allowed.
+// LoopDisk mounts an ext4 file system, in the file image, until the test ends. If mounting is not
+// allowed, it skips the test.
 func LoopDisk(t testing.TB, mb int) (dir, image string) {
 	t.Helper()
 	image = filepath.Join(t.TempDir(), "image")
@@ -26,7 +26,7 @@ func LoopDisk(t testing.TB, mb int) (dir, image string) {
 	if err := os.Truncate(image, int64(mb)<<20); err != nil {
 		t.Fatal(err)
 	}
-	// -m 0 keeps no room for root alone, whom the server may run as.
+	// -m 0 reserves no space for root: the server may run as root.
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0",
 		image).CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: no ext4 file system can be made here: %v %s", err, out)
@@ -34,8 +34,8 @@ func LoopDisk(t testing.TB, mb int) (dir, image string) {
 	return Mount(t, "-o", "loop", image), image
 }
 
-// Mount mounts what the arguments of mount say on a directory until the test ends, which is skipped
-// where that is not allowed.
+// Mount calls mount with args and a new directory, and unmounts it when the test ends. If mounting
+// is not allowed, it skips the test.
 func Mount(t testing.TB, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()

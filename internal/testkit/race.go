@@ -2,6 +2,6 @@
 
 package testkit
 
-// Race is whether the test, and so the Keyp that it builds, looks for data races. That makes
+// Race says whether the test, and the keyp that it builds, look for data races. That makes
 // everything several times slower.
 const Race = true

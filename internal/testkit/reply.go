@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Reply takes the first reply off b, checked to the letter against the protocol that was
-// asked for: 2, 3, or 0 for any mixture of both, as EXEC around HELLO gives. It knows nothing
-// of how replies are written here.
+// Reply checks the first reply in b and returns the bytes after it. The reply must match the
+// protocol exactly: proto is 2, 3, or 0 for any mixture of both, as EXEC around HELLO gives. Reply
+// shares no code with the server's writer of replies.
 func Reply(b []byte, proto int) (rest []byte, err error) {
 	p := replies{rest: b, proto: proto}
 	p.reply(0)
@@ -21,14 +21,14 @@ func Reply(b []byte, proto int) (rest []byte, err error) {
 	return p.rest, nil
 }
 
-// replies reads replies; the first thing that is wrong sticks.
+// replies reads replies and keeps the first error.
 type replies struct {
 	rest  []byte
 	proto int
 	err   error
 }
 
-// maxReplyDepth is deeper than any reply is meant to be nested.
+// maxReplyDepth is larger than the nesting depth of any correct reply.
 const maxReplyDepth = 5000
 
 func (p *replies) fail(text string) {
@@ -78,7 +78,7 @@ func (p *replies) check(ok bool) {
 	}
 }
 
-// known says whether the protocol has a type, and null in the form that it has.
+// known fails if the protocol does not have a type, or writes null in another way.
 func (p *replies) known(kind byte, text string) {
 	null := text == "-1" && (kind == '$' || kind == '*')
 	switch {
@@ -96,7 +96,7 @@ func (p *replies) known(kind byte, text string) {
 	}
 }
 
-// scalar says whether a line can be of a type that takes no more than that.
+// scalar reports whether a line is valid for a type whose values are one line.
 func scalar(kind byte, text string) bool {
 	var err error
 	switch kind {
@@ -124,7 +124,7 @@ func scalar(kind byte, text string) bool {
 	return true
 }
 
-// number is a length as the protocol writes it; -1 is null.
+// number returns a length of the protocol; -1 is null.
 func (p *replies) number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < -1 || strconv.Itoa(n) != text {

@@ -25,17 +25,17 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// tailBytes is how much of what a server printed a failure shows.
+// tailBytes is the maximum length in bytes of a server's output that a failure shows.
 const tailBytes = 8 << 10
 
-// Options are how to run a server.
+// Options contains the settings for running a server.
 type Options struct {
 	// Dir is the data directory; empty: a fresh one, removed after the test.
 	Dir string
-	// Port is where to listen; 0: a free one.
+	// Port is the port to listen on; 0: a free one.
 	Port int
-	// TLS makes the server listen on a second port, with TLS and a certificate of that authority;
-	// nil: it does not.
+	// TLS is the authority for the certificate of a second port, which uses TLS; nil: the
+	// server has no such port.
 	TLS *Authority
 	// Config is a file of options, which CONFIG REWRITE changes; empty: none.
 	Config string
@@ -43,14 +43,14 @@ type Options struct {
 	Args []string
 	// Env are further environment variables, NAME=VALUE.
 	Env []string
-	// Under is a command that runs the server in its own place, with the arguments that come
-	// before the server's name.
+	// Under is a command that runs the server, with its own arguments. The server's command
+	// line follows them.
 	Under []string
 }
 
-// Server is a place for one server: an address and a data directory. The process in it
-// comes and goes. Its methods fail the test when something goes wrong, and are called
-// from the test's goroutine unless they say otherwise.
+// Server is an address and a data directory for a server process, which may end and start again.
+// Its methods fail the test on any error. They must be called on the test's goroutine unless their
+// comment says otherwise.
 type Server struct {
 	t       testing.TB
 	name    string
@@ -66,7 +66,7 @@ type Server struct {
 	result error         // of cmd, after exited
 }
 
-// Keyp starts a keyp with further flags and waits until it answers.
+// Keyp starts keyp with further flags and waits until it answers.
 func Keyp(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := NewKeyp(t, Options{Args: args})
@@ -74,7 +74,7 @@ func Keyp(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// NewKeyp prepares a keyp that does not run yet.
+// NewKeyp returns a Server for keyp without starting it.
 func NewKeyp(t testing.TB, o Options) *Server {
 	t.Helper()
 	return prepare(t, "keyp", Binary(t), o, func(s *Server) []string {
@@ -82,7 +82,7 @@ func NewKeyp(t testing.TB, o Options) *Server {
 		if s.o.Config != "" {
 			args = append([]string{s.o.Config}, args...)
 		} else {
-			// The usual one takes longer to prepare than most tests.
+			// Creating a segment of the default size takes longer than most tests.
 			args = append(args, "--wal-segment-size", "4mb")
 		}
 		if s.o.TLS != nil {
@@ -93,9 +93,8 @@ func NewKeyp(t testing.TB, o Options) *Server {
 	})
 }
 
-// Redis starts a real redis-server, which saves nothing unless args say otherwise, and
-// waits until it answers. Without one installed the test is skipped, or fails when
-// KEYP_REQUIRE_REDIS is 1.
+// Redis starts redis-server and waits until it answers. It saves nothing unless args say otherwise.
+// If it is not installed, the test is skipped, or fails if KEYP_REQUIRE_REDIS is 1.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := prepare(t, "redis-server", Program(t, "redis-server"), Options{Args: args},
@@ -108,8 +107,8 @@ func Redis(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Program finds one of Redis's programs. Without it the test is skipped, or fails when
-// KEYP_REQUIRE_REDIS is 1.
+// Program returns the path of a program of Redis. If it is not installed, the test is skipped, or
+// fails if KEYP_REQUIRE_REDIS is 1.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, found := Find(t, name)
@@ -119,9 +118,9 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Find finds one of Redis's programs for a test that can do a part of its work without it. No
-// other function of the tests looks for them, so KEYP_REQUIRE_REDIS=1 holds for all: without the
-// program the test fails then.
+// Find returns the path of a program of Redis, for a test that can do part of its work without it.
+// If it is not installed, found is false, or the test fails if KEYP_REQUIRE_REDIS is 1. All tests
+// look for these programs through Find.
 func Find(t testing.TB, name string) (path string, found bool) {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -131,7 +130,7 @@ func Find(t testing.TB, name string) (path string, found bool) {
 	return path, err == nil
 }
 
-// FindTool finds a program that a test can do without, and that is none of Redis's.
+// FindTool returns the path of an optional program that is not part of Redis.
 func FindTool(name string) (path string, found bool) {
 	path, err := exec.LookPath(name)
 	return path, err == nil
@@ -163,10 +162,9 @@ func prepare(t testing.TB, name, program string, o Options, args func(*Server) [
 	return s
 }
 
-// FreePort gives a loopback port that is free now, and that no other call gives until the test
-// ends, whichever process it is in: the port's namesake of UDP is taken for that long. It is below
-// those that systems give to outgoing connections, so that it is still free when the server
-// restarts.
+// FreePort returns a free loopback port. No other call returns it until the test ends, in any
+// process: until then FreePort holds the UDP port of the same number. The port is below those that
+// systems use for outgoing connections, so it is still free when the server restarts.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const low, high = 20000, 32000
@@ -192,19 +190,19 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// Addr is where the server listens: host:port.
+// Addr returns the server's address: host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.Port()) }
 
-// TLSAddr is where it listens with TLS, if Options.TLS has it do so: host:port.
+// TLSAddr returns the server's address for TLS, host:port. It is in use only with Options.TLS.
 func (s *Server) TLSAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort)) }
 
-// Port is its port.
+// Port returns the server's port.
 func (s *Server) Port() string { return strconv.Itoa(s.port) }
 
-// Dir is its data directory.
+// Dir returns the server's data directory.
 func (s *Server) Dir() string { return s.o.Dir }
 
-// Pid is the process id of the server, 0 when none runs.
+// Pid returns the process id of the server; 0 if it was not started or has been stopped.
 func (s *Server) Pid() int {
 	if s.cmd == nil {
 		return 0
@@ -212,13 +210,13 @@ func (s *Server) Pid() int {
 	return s.cmd.Process.Pid
 }
 
-// Log is all that the server has printed, over restarts too. Any goroutine may ask.
+// Log returns all output of the server, over restarts too. Any goroutine may call it.
 func (s *Server) Log() string { return s.output.String() }
 
-// SetArgs replaces the further flags from the next start on.
+// SetArgs replaces the further flags for the following starts.
 func (s *Server) SetArgs(args ...string) { s.o.Args = args }
 
-// Args are the arguments of the next start.
+// Args returns the further flags for the next start.
 func (s *Server) Args() []string { return slices.Clone(s.o.Args) }
 
 // Start runs the server and waits until it answers PING with PONG.
@@ -231,7 +229,7 @@ func (s *Server) Start() {
 		if err == nil {
 			return
 		}
-		// Between the look at the port and its use somebody else may have taken it.
+		// Another process may have taken the port since FreePort checked it.
 		taken := strings.Contains(s.output.String()[from:], "ddress already in use")
 		if !taken || s.o.Port != 0 || try == 10 {
 			s.t.Fatalf("%s: %v", s.name, err)
@@ -240,7 +238,7 @@ func (s *Server) Start() {
 	}
 }
 
-// launch runs the process and returns at once.
+// launch starts the process and does not wait until it answers.
 func (s *Server) launch() {
 	s.t.Helper()
 	if s.cmd != nil {
@@ -261,9 +259,9 @@ func (s *Server) launch() {
 	}()
 }
 
-// Environ is the environment of this process, without what Keyp would take for its options and
-// what the tests have Go's collector do: programs run as they do elsewhere. But servers do not take
-// the usual port for HTTP from each other.
+// Environ returns the environment of this process without KEYP_ variables, which Keyp would take
+// for options, and without GOGC, which the tests set. So programs run as they do elsewhere. But it
+// turns HTTP off, as all servers would use the same port.
 func Environ() []string {
 	env := slices.DeleteFunc(os.Environ(), func(text string) bool {
 		return strings.HasPrefix(text, "KEYP_") || strings.HasPrefix(text, "GOGC=")
@@ -271,7 +269,7 @@ func Environ() []string {
 	return append(env, "KEYP_HTTP_ADDR=")
 }
 
-// ready waits for PONG. An error means that there is no process any more.
+// ready waits for PONG. It returns an error if the process has ended instead.
 func (s *Server) ready() (err error) {
 	s.t.Helper()
 	await.Until(s.t, s.name+" answers PING", func() bool {
@@ -288,8 +286,8 @@ func (s *Server) ready() (err error) {
 	return err
 }
 
-// ping says whether this very process, and not another one on its port, answers PING.
-// When it wants a password first, that has to do.
+// ping reports whether this process, and not another one on its port, answers PING. If the server
+// requires a password, its NOAUTH error is enough.
 func (s *Server) ping() bool {
 	conn, err := await.Dial("tcp", s.Addr())
 	if err != nil {
@@ -308,8 +306,8 @@ func (s *Server) ping() bool {
 			bytes.Contains(answer, fmt.Appendf(nil, "\r\nprocess_id:%d\r\n", s.Pid()))
 }
 
-// Refuses runs the server and waits for its end, which is expected: it gives the exit
-// status and what this process printed.
+// Refuses runs the server, which must end by itself. It returns the exit status and the output of
+// this process.
 func (s *Server) Refuses() (status int, printed string) {
 	s.t.Helper()
 	from := s.output.size()
@@ -320,15 +318,14 @@ func (s *Server) Refuses() (status int, printed string) {
 	return status, s.output.String()[from:]
 }
 
-// StartsOrEnds is Start of a server that may also end by itself instead, and says whether it
-// serves.
+// StartsOrEnds starts a server that may end by itself, and reports whether it serves.
 func (s *Server) StartsOrEnds() bool {
 	s.t.Helper()
 	s.launch()
 	return s.ready() == nil
 }
 
-// Ended waits for the end of the process, which may have any status, and gives that.
+// Ended waits for the end of the process and returns its status, which may be any.
 func (s *Server) Ended() (status int) {
 	s.t.Helper()
 	await.For(s.t, s.name+" ends", s.exited)
@@ -337,7 +334,7 @@ func (s *Server) Ended() (status int) {
 	return status
 }
 
-// Running says whether the process has been started and has not ended.
+// Running reports whether the process was started and has not ended.
 func (s *Server) Running() bool {
 	if s.cmd == nil {
 		return false
@@ -350,18 +347,19 @@ func (s *Server) Running() bool {
 	}
 }
 
-// Exited is closed when the process of the last start has ended. Any goroutine may
-// wait for it.
+// Exited returns a channel that is closed when the process of the last start has ended. Any
+// goroutine may wait for it.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
-// Kill ends the process as kill -9 does.
+// Kill ends the process with SIGKILL and waits for its end.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.mustRun()
 	_ = s.end(syscall.SIGKILL) // says only that it was killed
 }
 
-// WaitKilled waits until somebody else ends the process as kill -9 does: the kernel.
+// WaitKilled waits until the kernel or another process ends the server with SIGKILL. Any other end
+// fails the test.
 func (s *Server) WaitKilled() {
 	s.t.Helper()
 	await.For(s.t, "somebody kills "+s.name, s.exited)
@@ -372,7 +370,7 @@ func (s *Server) WaitKilled() {
 	s.cmd = nil
 }
 
-// KillStarting starts the server and ends it as kill -9 does after d, ready or not.
+// KillStarting starts the server and ends it with SIGKILL after d, ready or not.
 func (s *Server) KillStarting(d time.Duration) {
 	s.t.Helper()
 	s.launch()
@@ -390,8 +388,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Wait waits until the process ends, as a command has it do; a status other than 0 fails
-// the test.
+// Wait waits until the process ends because of a command; a status other than 0 fails the test.
 func (s *Server) Wait() {
 	s.t.Helper()
 	if s.cmd == nil {
@@ -404,7 +401,7 @@ func (s *Server) Wait() {
 	}
 }
 
-// Restart is Stop and Start.
+// Restart calls Stop and Start.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
@@ -424,8 +421,8 @@ func (s *Server) mustRun() {
 	}
 }
 
-// end sends sig and waits for the end of the process. The error is the process's, or
-// says that it had to be killed.
+// end sends sig and waits for the end of the process. It returns the process's error, or an error
+// that says that the process did not end in time.
 func (s *Server) end(sig syscall.Signal) error {
 	cmd := s.cmd
 	s.cmd = nil
@@ -437,7 +434,7 @@ func (s *Server) end(sig syscall.Signal) error {
 		return s.result
 	case <-await.Over():
 	}
-	// The stacks say what it waits for.
+	// SIGQUIT makes Go print all stacks, which show where the process hangs.
 	_ = cmd.Process.Signal(syscall.SIGQUIT) // it may end just now
 	select {
 	case <-s.exited:
@@ -448,28 +445,28 @@ func (s *Server) end(sig syscall.Signal) error {
 	return fmt.Errorf("did not end within %v of %v", await.Bound, sig)
 }
 
-// raced says whether the race detector has spoken.
+// raced reports whether the race detector has found a data race.
 func (s *Server) raced() bool { return strings.Contains(s.output.String(), "WARNING: DATA RACE") }
 
-// Client gives a go-redis client that speaks RESP2 or RESP3 (proto 2 or 3), closed
-// after the test. It never sends a command a second time, and its deadlines are long.
+// Client returns a go-redis client that uses RESP2 or RESP3 (proto 2 or 3), closed after the test.
+// It never retries a command, and its timeouts are long.
 func (s *Server) Client(proto int) *redis.Client {
 	return s.ClientDB(proto, 0)
 }
 
-// ClientDB is Client on another database.
+// ClientDB is like Client, but selects another database.
 func (s *Server) ClientDB(proto, db int) *redis.Client {
 	return NewClient(s.t, &redis.Options{Addr: s.Addr(), Protocol: proto, DB: db})
 }
 
-// ClientTLS is Client over TLS.
+// ClientTLS is like Client, but uses TLS.
 func (s *Server) ClientTLS(proto int, cfg *tls.Config) *redis.Client {
 	return NewClient(s.t, &redis.Options{Addr: s.TLSAddr(), Protocol: proto, TLSConfig: cfg})
 }
 
-// NewClient is Server.Client with further options. By itself go-redis gives up after some seconds
-// and sends the command again, which a slow machine makes it do (internal/layout sees to it that
-// tests make no client in another way).
+// NewClient is like Server.Client, but takes further options. With its defaults go-redis gives up
+// after some seconds and sends the command again, which happens on a slow machine. internal/layout
+// checks that tests make no client in another way.
 func NewClient(t testing.TB, o *redis.Options) *redis.Client {
 	patient := *o
 	patient.MaxRetries, patient.DialerRetries = -1, 1
@@ -480,7 +477,7 @@ func NewClient(t testing.TB, o *redis.Options) *redis.Client {
 	return c
 }
 
-// Dial gives a raw connection, closed after the test.
+// Dial returns a raw connection, closed after the test.
 func (s *Server) Dial() *await.Conn {
 	s.t.Helper()
 	conn, err := await.Dial("tcp", s.Addr())
@@ -491,8 +488,8 @@ func (s *Server) Dial() *await.Conn {
 	return conn
 }
 
-// RepeatUntilGone sends a command again and again, whatever it replies, until the server is
-// gone. Any goroutine may call it.
+// RepeatUntilGone repeats a command, whatever its reply, until the server is gone. Any goroutine
+// may call it.
 func (s *Server) RepeatUntilGone(args ...any) {
 	c := s.Client(2)
 	defer c.Close()
@@ -505,7 +502,7 @@ func (s *Server) RepeatUntilGone(args ...any) {
 	}
 }
 
-// Output collects what a process prints, and may be read meanwhile.
+// Output collects the output of a process. It may be read meanwhile.
 type Output struct {
 	mu struct {
 		sync.Mutex
@@ -519,7 +516,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	return o.mu.buf.Write(b)
 }
 
-// String is all of it so far.
+// String returns the output so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -532,7 +529,7 @@ func (o *Output) size() int {
 	return o.mu.buf.Len()
 }
 
-// tail is the end of the text.
+// tail returns the last tailBytes of the output.
 func (o *Output) tail() string {
 	text := o.String()
 	if len(text) > tailBytes {

@@ -23,19 +23,19 @@
 //     synced.
 //   - The data file is bbolt's, a plain file, which vfs.Mirror keeps in step with one on the same
 //     vfs.Mem. bbolt writes data pages in place of unused ones, syncs, writes one of two meta
-//     pages, and syncs. The pages of a transaction are one moment, since all that were not synced
-//     may be lost in any order.
+//     pages, and syncs. The writes of a transaction's pages count as one moment, since those
+//     that were not synced may be lost in any order.
 //   - A file that is renamed is there under either name until its directory is synced.
-//   - A kill leaves what was written as it is: written, and not synced.
+//   - After a kill all written data is still there, whether synced or not.
 //
 // Recovery is crashed too, again and again.
 //
 // # What must come back
 //
-//   - The content after one of the operations issued, with all of its databases, values,
-//     elements, deadlines and libraries of functions: that is each operation, transaction or
-//     script whole or not at all, and none without those before it.
-//   - Not from before the last write that was acknowledged, nor before the last one that an
+//   - The content after one of the issued operations, with all of its databases, values, elements,
+//     deadlines and libraries of functions. So each operation, transaction or script is there as a
+//     whole or not at all, and none is there without those before it.
+//   - No content from before the last acknowledged write, or before the last write that an
 //     acknowledged read may have seen.
-//   - Nothing that had expired, and Store.Check finds nothing.
+//   - Nothing that had expired. Store.Check finds nothing.
 package torture

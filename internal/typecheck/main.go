@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// mode is what type checking needs: everything from source, so nothing must be compiled first.
+// mode loads everything that type checking needs from source, so nothing must be compiled first.
 const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles |
 	packages.NeedImports | packages.NeedDeps | packages.NeedTypes |
 	packages.NeedTypesInfo | packages.NeedSyntax
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// check prints the errors of the module in dir for a platform and returns how many there are.
+// check prints the errors of the module in dir for a platform and returns their number.
 func check(dir, platform string) (errors int, err error) {
 	platform, tags, _ := strings.Cut(platform, ":")
 	system, arch, ok := strings.Cut(platform, "/")

@@ -44,8 +44,8 @@ func (o Op) String() string {
 // for truncate (off is the size, n is 0). Several goroutines may call it at once.
 type Hook func(op Op, name string, off int64, n int) error
 
-// ShortWrite as the error of a Hook lets the first N bytes of a write through and
-// then fails with Err.
+// ShortWrite is an error of a Hook for a write: the first N bytes are written, and then the write
+// fails with Err.
 type ShortWrite struct {
 	N   int
 	Err error

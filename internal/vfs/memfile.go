@@ -87,7 +87,7 @@ func (f *memFile) Truncate(size int64) error {
 	return nil
 }
 
-// resize changes the size of node and accounts for the room.
+// resize changes the size of node and accounts for the space.
 func (m *Mem) resize(node *inode, size int64) error {
 	if err := m.take(size - int64(len(node.data))); err != nil {
 		return err

@@ -9,8 +9,8 @@ func (f *function) jump() jumps {
 	return f.joined(alone(at), pending)
 }
 
-// jumpBehind adds a jump after the test that was just added. No pending jump joins its list: those
-// go to the test, which comes before it.
+// jumpBehind adds a jump after the test that was just added. Pending jumps do not join its list:
+// they go to the test.
 func (f *function) jumpBehind() int { return f.jump().first }
 
 // joined returns a list with the jumps of both lists.
@@ -25,13 +25,13 @@ func (f *function) joined(list, more jumps) jumps {
 	return jumps{list.first, more.last}
 }
 
-// label marks the next instruction as one that is jumped to.
+// label marks the next instruction as a target of jumps and returns its place.
 func (f *function) label() int {
 	f.lastTarget = len(f.code)
 	return len(f.code)
 }
 
-// follow returns the jump after the one at pc in its list.
+// follow returns the jump after the one at pc in its list; noJump: there is none.
 func (f *function) follow(pc int) int {
 	f.l.tick()
 	offset := f.code[pc].jump()
@@ -63,7 +63,7 @@ func (f *function) control(pc int) int {
 
 const noRegister = -1
 
-// patchTest makes the test before a jump leave its value in a register, or leave none; it returns
+// patchTest makes the test before a jump leave its value in a register, or leave none. It returns
 // false if the test has no value.
 func (f *function) patchTest(pc, register int) bool {
 	at := f.control(pc)
@@ -79,7 +79,7 @@ func (f *function) patchTest(pc, register int) bool {
 	return true
 }
 
-// needsValue returns true if a jump of the list leaves no value.
+// needsValue reports whether the list has a jump that leaves no value.
 func (f *function) needsValue(list jumps) bool {
 	for at := list.first; at != noJump; at = f.follow(at) {
 		if f.code[f.control(at)].op() != opTestSet {
@@ -123,5 +123,3 @@ func (f *function) patchHere(list jumps) {
 	f.label()
 	f.pending = f.joined(f.pending, list)
 }
-
-// Registers

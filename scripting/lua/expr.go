@@ -1,6 +1,6 @@
 package lua
 
-// operator is a binary operator: how strongly it binds to its left and right, and its instruction.
+// operator is a binary operator: its priority towards the left and the right, and its instruction.
 type operator struct {
 	left, right int
 	op          opcode
@@ -10,7 +10,7 @@ type operator struct {
 
 const unaryPriority = 8
 
-// operators are indexed by token; tokens that are no operators have binding strength 0.
+// operators are indexed by token; tokens that are no operators have priority 0.
 var operators = [tkEOF + 1]operator{
 	'+': {6, 6, opAdd, false, false}, '-': {6, 6, opSub, false, false},
 	'*': {7, 7, opMul, false, false}, '/': {7, 7, opDiv, false, false},
@@ -24,7 +24,7 @@ var operators = [tkEOF + 1]operator{
 
 func (p *parser) expr(e *expr) { p.subexpr(e, 0) }
 
-// subexpr compiles operands and operators as long as those bind more strongly than limit.
+// subexpr compiles an expression up to the first operator whose left priority is at most limit.
 func (p *parser) subexpr(e *expr, limit int) {
 	p.down()
 	switch p.now.kind {
@@ -58,7 +58,7 @@ func (p *parser) subexpr(e *expr, limit int) {
 	p.up()
 }
 
-// prepare readies the left operand before the right one is compiled.
+// prepare places the left operand where the operator needs it, before the right one is compiled.
 func (p *parser) prepare(t token, o operator, e *expr) {
 	switch {
 	case t == tkAnd:
@@ -184,7 +184,7 @@ func (p *parser) bracketed(key *expr) {
 	p.want(']')
 }
 
-// list compiles expressions; the last is left in e.
+// list compiles a list of expressions and returns their number. The last one is left in e.
 func (p *parser) list(e *expr) (n int) {
 	n = 1
 	p.expr(e)
@@ -236,7 +236,7 @@ func (p *parser) arguments(e *expr) {
 	f.free = base + 1
 }
 
-// table is a constructor that is being compiled.
+// table is the state of a table constructor that is being compiled.
 type table struct {
 	at              int  // its register
 	item            expr // the last element, which is not stored yet
@@ -297,7 +297,7 @@ func (p *parser) tableField(t *table, key *expr, registers int) {
 	f.free = registers
 }
 
-// saveItem puts the last element into a register, and a batch of them into the table.
+// saveItem puts the last element into a register, and a full batch of elements into the table.
 func (p *parser) saveItem(t *table) {
 	if t.item.kind == exVoid {
 		return

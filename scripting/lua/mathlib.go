@@ -6,7 +6,7 @@ import (
 	"keyp/scripting/cmath"
 )
 
-// OpenMath returns the table of the mathematical library, with random and randomseed left out.
+// OpenMath returns the table of the mathematical library, without random and randomseed.
 func (L *State) OpenMath() *Table {
 	t := L.NewTable(0, 32)
 	L.Register(t, map[string]Builtin{"max": mathMax, "min": mathMin, "modf": mathModf,

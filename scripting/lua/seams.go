@@ -1,6 +1,6 @@
 package lua
 
-// seams holds the hooks for tests in a State. Its zero value is that of a server.
+// seams contains the test hooks of a State. A server uses the zero value.
 type seams struct {
 	onNoMemory func() // called before "not enough memory" is raised
 	onLook     func() // see OnLook
@@ -12,8 +12,8 @@ func (s *seams) noMemory() {
 	}
 }
 
-// OnLook lets tests count how often long work polls for a kill: each poll calls f, and no kill ends
-// a program. nil restores the normal behavior.
+// OnLook makes each poll of long work for a kill call f, so that tests can count the polls. No kill
+// ends a program then. nil restores the normal behavior.
 func (L *State) OnLook(f func()) {
 	L.seams.onLook = f
 	L.interrupted.Store(f != nil)

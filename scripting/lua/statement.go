@@ -18,7 +18,7 @@ func (p *parser) blockEnds() bool {
 	return false
 }
 
-// statement compiles a statement; last is true for those that must end a block.
+// statement compiles a statement. It returns true if the statement must be the last of its block.
 func (p *parser) statement() (last bool) {
 	line := p.line
 	switch p.now.kind {
@@ -56,7 +56,7 @@ func (p *parser) statement() (last bool) {
 	return false
 }
 
-// condition compiles an expression and returns the list of jumps for when it is false.
+// condition compiles an expression and returns the list of jumps to be taken if it is false.
 func (p *parser) condition() jumps {
 	var e expr
 	p.expr(&e)
@@ -88,7 +88,7 @@ func (p *parser) ifStatement(line int) {
 	p.match(tkEnd, tkIf, line)
 }
 
-// thenBlock compiles a condition and its block, and returns the list of jumps for when the
+// thenBlock compiles a condition and its block. It returns the list of jumps to be taken if the
 // condition is false.
 func (p *parser) thenBlock() jumps {
 	p.next()
@@ -172,7 +172,8 @@ func (p *parser) forNumber(name *String, line int) {
 	p.forBody(base, line, 1, true)
 }
 
-// hidden declares a variable of a loop that no program can name.
+// hidden declares a variable of a loop that no program can name. i is its number in the
+// declaration.
 func (p *parser) hidden(name string, i int) { p.declare(p.internString(name), i) }
 
 func (p *parser) oneValue() {
@@ -371,7 +372,7 @@ func (p *parser) assignment(t *target, n int) {
 }
 
 // keepOld copies a local variable that an assignment writes, if earlier targets use it as table or
-// key. So those targets see its old value.
+// key. Those targets then use the copy, which has the old value.
 func (p *parser) keepOld(t *target, variable *expr) {
 	f := p.f
 	extra, conflict := f.free, false
@@ -392,7 +393,8 @@ func (p *parser) keepOld(t *target, variable *expr) {
 	}
 }
 
-// adjust makes n values of a list of expressions, the last of which is e: it adds nils or cuts.
+// adjust prepares n values of a list of expressions, the last of which is e. It adds nils if there
+// are fewer values. The caller drops additional ones.
 func (p *parser) adjust(n, values int, e *expr) {
 	f := p.f
 	extra := n - values

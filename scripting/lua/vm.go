@@ -2,11 +2,12 @@ package lua
 
 import "math"
 
-// execute runs the Lua function whose frame is on top until that frame returns. Calls between Lua
-// functions are frames of the same execute. It returns true if it ended because a coroutine yields.
+// execute runs the Lua function of the top frame until that frame returns. A call of another Lua
+// function adds a frame and stays in the same execute. execute returns true if the coroutine
+// yields.
 //
-// Errors need the frame's pc, and metamethods may move the stack and the frames. So execute saves
-// pc before any operation that may raise or call, and looks the registers up again afterwards.
+// An error reports the frame's pc, and metamethods may move the stack and the frames. So execute
+// saves pc before any operation that may raise or call. Afterwards it looks the registers up again.
 func (L *State) execute(co *Coroutine) (yielded bool) {
 	var (
 		f    *frame
@@ -70,7 +71,8 @@ enter:
 					}
 				}
 				if L.interrupted.Load() {
-					// To compare long keys takes time, and so do many that collide.
+					// Comparing long keys takes time, and so do many
+					// collisions.
 					f.pc = pc
 					L.throwKilled()
 				}
@@ -161,8 +163,8 @@ enter:
 			f = &co.frames[len(co.frames)-1]
 			r = (*registers)(co.stack[f.base:])
 			r[i.a()] = v
-		// Arithmetic repeats itself for speed: with one case for all operators each of them would
-		// cost a further switch.
+		// The cases for arithmetic repeat code for speed: a common case would need a second
+		// switch.
 		case opAdd:
 			b, c := &r[uint8(i>>16)], &r[uint8(i>>32)]
 			if b.ref == &numberHeader && c.ref == &numberHeader {
@@ -531,8 +533,8 @@ enter:
 	}
 }
 
-// setNumber stores a number. A slot that has a number already keeps its reference: writing one
-// costs a write barrier while the garbage collector marks.
+// setNumber stores a number. If v is a number already, its reference is not written: a write costs
+// a write barrier while the garbage collector marks.
 func (v *Value) setNumber(f float64) {
 	v.bits = math.Float64bits(f)
 	if v.ref != &numberHeader {

@@ -49,10 +49,10 @@ func Start(ctx context.Context, command string, port int, dir string) (stop func
 	return stop, nil
 }
 
-// Addr is where a server with a port listens.
+// Addr returns the address of a server that listens on a port.
 func Addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// FreePort gives a port on which nobody listens.
+// FreePort returns a port on which nobody listens.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Apilimit admits requests of an API's clients: so many in a second, with bursts, and so many
-// on a day, until midnight. Both are one command: a request counts for both or for none.
+// Apilimit limits the requests of an API's clients: per second, with bursts, and per day, until
+// midnight. One command checks both: a request counts for both or for none.
 package main
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Limiter admits PerSecond requests in a second, Burst of them at once, and PerDay until midnight.
+// Limiter allows PerSecond requests a second, Burst of them at once, and PerDay until midnight.
 type Limiter struct {
 	Redis                    *redis.Client
 	Burst, PerSecond, PerDay int64
 }
 
-// Verdict is what became of a request.
+// Verdict is the decision about a request.
 type Verdict struct {
 	Allowed  bool
 	Limit    int           // the number of the one that refuses, from 1
@@ -28,7 +28,7 @@ type Verdict struct {
 	LeftADay int64
 }
 
-// Allow counts a request of a client at an instant, by whose day it counts.
+// Allow counts a request of a client at an instant, whose day (UTC) it counts for.
 func (l Limiter) Allow(ctx context.Context, client string, now time.Time) (Verdict, error) {
 	midnight := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 	reply, err := l.Redis.Do(ctx, "KEYP.LIMIT", "TAKE", "api:"+client, 1,

@@ -1,5 +1,5 @@
-// Blacklist revokes tokens at log-out: blacklist:<kind>:<token id> exists for as long
-// as the token would still be valid, so the list cleans itself up.
+// Blacklist revokes tokens at log-out. blacklist:<kind>:<token id> exists for as long as the token
+// would still be valid, so the list cleans itself up.
 package main
 
 import (
@@ -28,7 +28,7 @@ type Blacklist struct{ Redis *redis.Client }
 
 func key(kind Kind, id string) string { return "blacklist:" + string(kind) + ":" + id }
 
-// Revoke refuses a token from now until it expires by itself.
+// Revoke puts a token on the list until it expires by itself.
 func (b Blacklist) Revoke(ctx context.Context, kind Kind, id string, expires time.Time) error {
 	// A Unix time in place of a duration: the entry ends with the token to the
 	// millisecond, however long this call takes. One in the past ends at once.

@@ -1,6 +1,6 @@
-// Consumergroup shares the entries of a stream among workers: each entry goes to one of them, and
-// stays pending until that has acknowledged it. What a worker had when it died another one claims
-// after a while, and an entry that nobody gets done is put aside.
+// Consumergroup shares the entries of a stream among workers. Each entry goes to one worker and
+// stays pending until that worker has acknowledged it. If a worker dies, another one claims its
+// entries after a while. An entry that fails too often is put aside.
 package main
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Work is a stream of orders and the group of workers that works them off.
+// Work is a stream of orders and the group of workers that handle them.
 type Work struct {
 	Redis  *redis.Client
 	Stream string
 	Group  string
-	// Idle is for how long an order is pending before another worker takes it over.
+	// Idle is the time for which an order is pending before another worker takes it over.
 	Idle time.Duration
-	// Tries is how often an order is delivered before it is put aside.
+	// Tries is the number of deliveries of an order before it is put aside.
 	Tries int64
 }
 
 func (w Work) failed() string { return w.Stream + ":failed" }
 
-// Open makes the stream and the group, unless they are there.
+// Open creates the stream and the group, unless they exist.
 func (w Work) Open(ctx context.Context) error {
 	err := w.Redis.XGroupCreateMkStream(ctx, w.Stream, w.Group, "0").Err()
 	if redis.HasErrorPrefix(err, "BUSYGROUP") {
@@ -38,15 +38,14 @@ func (w Work) Open(ctx context.Context) error {
 	return err
 }
 
-// Add adds an order and gives its ID. Of orders that are done long since only the last 10,000 stay,
-// or about so.
+// Add adds an order and returns its ID. The stream keeps about the last 10,000 orders.
 func (w Work) Add(ctx context.Context, order string) (string, error) {
 	return w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: w.Stream, MaxLen: 10_000, Approx: true,
 		Values: []string{"order", order}}).Result()
 }
 
-// Next gives a worker an order: one that another worker has had for too long, or a new one, for
-// which it waits. It gives none when none came in time.
+// Next returns an order for a worker: one that another worker has had for too long, or a new one,
+// for which it waits. It returns nil if none came in time.
 func (w Work) Next(ctx context.Context, worker string,
 	wait time.Duration) (*redis.XMessage, error) {
 	for {
@@ -80,7 +79,8 @@ func (w Work) Next(ctx context.Context, worker string,
 	return &streams[0].Messages[0], nil
 }
 
-// setAside moves an order that was delivered too often to a stream of its own.
+// setAside moves an order that was delivered too often to another stream. It reports whether it
+// did.
 func (w Work) setAside(ctx context.Context, worker string, m redis.XMessage) (bool, error) {
 	pending, err := w.Redis.XPendingExt(ctx, &redis.XPendingExtArgs{
 		Stream: w.Stream, Group: w.Group, Start: m.ID, End: m.ID, Count: 1, Consumer: worker,
@@ -96,12 +96,12 @@ func (w Work) setAside(ctx context.Context, worker string, m redis.XMessage) (bo
 	return true, err
 }
 
-// Done reports that an order is done.
+// Done acknowledges an order.
 func (w Work) Done(ctx context.Context, id string) error {
 	return w.Redis.XAck(ctx, w.Stream, w.Group, id).Err()
 }
 
-// pending is how long an order was with a worker when others may take it over.
+// pending is the time after which other workers may take over an order.
 const pending = 200 * time.Millisecond
 
 func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {

@@ -1,5 +1,5 @@
-// Dailyusers notes which users were active on a day, a bit for each, under users:<yyyyMMdd>: exact
-// counts in one bit per user number. A day ends by itself after 90 days.
+// Dailyusers notes the active users of a day under users:<yyyyMMdd>, with one bit per user number,
+// so counts are exact. A day expires after 90 days.
 package main
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Kept is for how long a day can be asked for after its first user.
+// Kept is the time for which a day is kept after its first user.
 const Kept = 90 * 24 * time.Hour
 
-// Days are the users of each day.
+// Days stores the users of each day.
 type Days struct{ Redis *redis.Client }
 
 func key(day time.Time) string { return "users:" + day.UTC().Format("20060102") }
 
-// Seen notes that a user, whose number counts from 0 on, is active.
+// Seen notes that a user is active. Users have numbers from 0 on.
 func (d Days) Seen(ctx context.Context, user int64, now time.Time) error {
 	_, err := d.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.SetBit(ctx, key(now), user, 1)
@@ -38,12 +38,12 @@ func (d Days) Active(ctx context.Context, user int64, day time.Time) (bool, erro
 	return bit == 1, err
 }
 
-// Count gives how many users were active on a day.
+// Count returns the number of users that were active on a day.
 func (d Days) Count(ctx context.Context, day time.Time) (int64, error) {
 	return d.Redis.BitCount(ctx, key(day), nil).Result()
 }
 
-// Returned gives how many users were active on both of two days.
+// Returned returns the number of users that were active on both of two days.
 func (d Days) Returned(ctx context.Context, first, second time.Time) (int64, error) {
 	const both = "users:both"
 	var n *redis.IntCmd

@@ -1,6 +1,6 @@
-// Defaultttl gives all keys of a database a longest time to live, although many programs write
-// there: first by a policy that only counts what it would do, so that its owners see which programs
-// it concerns, then by the same one enforced, and at last for the keys that have been there before.
+// Defaultttl limits the time to live of all keys of a database to which many programs write. First
+// a policy only counts its effects, so that its owners see which programs it concerns. Then the
+// same policy is enforced. At last it is applied to the keys that existed before.
 package main
 
 import (
@@ -16,28 +16,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Rule is a default and a longest time to live for the keys of a pattern.
+// Rule is a policy for the keys of a pattern. Lifetime is their default and longest time to live.
 type Rule struct {
 	Redis         *redis.Client
 	Name, Pattern string
 	Lifetime      time.Duration
 }
 
-// set makes the policy, in the mode WARN or ENFORCE.
+// set sets the policy, in the mode WARN or ENFORCE.
 func (r Rule) set(ctx context.Context, mode string) error {
 	lifetime := fmt.Sprint(r.Lifetime.Milliseconds())
 	return r.Redis.Do(ctx, "KEYP.POLICY", "SET", r.Name, "PATTERN", r.Pattern, mode, "DEFAULT",
 		lifetime, "MAX", lifetime, "CUT").Err()
 }
 
-// Warn lets the server count and log what the rule would do. No key gets another deadline.
+// Warn makes the server count and log the effects of the rule. No key gets another deadline.
 func (r Rule) Warn(ctx context.Context) error { return r.set(ctx, "WARN") }
 
 // Enforce applies the rule to every key that is written from now on.
 func (r Rule) Enforce(ctx context.Context) error { return r.set(ctx, "ENFORCE") }
 
-// Counts says on how many keys the rule has decided, or would have, since it was set: without a
-// deadline, and with one too far away.
+// Counts returns the numbers of keys that the rule has changed, or would have changed, since it was
+// set: keys without a deadline, and keys whose deadline is too far away.
 func (r Rule) Counts(ctx context.Context) (defaulted, cut int64, err error) {
 	reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "GET", r.Name).Result()
 	if err != nil {
@@ -52,8 +52,8 @@ func (r Rule) Counts(ctx context.Context) (defaulted, cut int64, err error) {
 	return defaulted, cut, nil
 }
 
-// Untimed gives the kinds of keys without a deadline, by what stands before the first colon of
-// their names: whom to ask.
+// Untimed returns the number of keys without a deadline for each kind, the part of a name before
+// the first colon. The kind shows which program writes the keys.
 func (r Rule) Untimed(ctx context.Context) (map[string]int, error) {
 	kinds := map[string]int{}
 	for cursor := "0"; ; {
@@ -72,8 +72,8 @@ func (r Rule) Untimed(ctx context.Context) (map[string]int, error) {
 	}
 }
 
-// Apply applies the rule to the existing keys, some at a time. It returns how many deadlines
-// changed.
+// Apply applies the rule to the existing keys, some at a time. It returns the number of changed
+// deadlines.
 func (r Rule) Apply(ctx context.Context) (changed int64, err error) {
 	for cursor := "0"; ; {
 		reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "APPLY", r.Name, "CURSOR", cursor,

@@ -1,6 +1,6 @@
-// Delayedemail sends e-mails at their time: a reminder can be taken back until it is sent, what
-// fails is tried again, later each time, and what fails for good goes to the dead letters. An
-// e-mail whose worker dies is sent by another one, so it may be sent twice and never gets lost.
+// Delayedemail sends e-mails at their time. A reminder can be cancelled until it is sent. A failed
+// e-mail is tried again, each time later, and at last goes to the dead letters. If a worker dies,
+// another one sends its e-mail: it may be sent twice but never gets lost.
 package main
 
 import (
@@ -23,18 +23,18 @@ type Mail struct {
 	Text string `json:"text"`
 }
 
-// Mailer sends e-mails at their time. The keys have a hash tag in common, as a cluster asks of keys
-// of one command.
+// Mailer sends e-mails at their time. Its keys have the same hash tag, as a cluster requires for
+// the keys of one command.
 type Mailer struct {
 	Redis       *redis.Client
 	Queue, Dead string // keys: of the e-mails that wait, and of those that could not be sent
-	// How long sending one may take at most, before another worker sends it.
+	// Visibility is the longest time for sending an e-mail. Then another worker sends it.
 	Visibility time.Duration
 	Tries      int           // how often one is tried
 	Backoff    time.Duration // after the first failure; twice as long after each further one
 }
 
-// Send schedules an e-mail. An id that waits already stays as it is, so it can be called again
+// Send schedules an e-mail. If the id waits already, nothing changes, so Send can be called again
 // after a lost reply.
 func (m *Mailer) Send(ctx context.Context, id string, at time.Time, mail Mail) error {
 	text, err := json.Marshal(mail)
@@ -44,13 +44,13 @@ func (m *Mailer) Send(ctx context.Context, id string, at time.Time, mail Mail) e
 	return m.Redis.Do(ctx, "KEYP.DELAY", "ADD", m.Queue, id, at.UnixMilli(), text, "NX").Err()
 }
 
-// Cancel takes an e-mail back; false: it has been sent, or there was none.
+// Cancel cancels an e-mail; false: it has been sent, or there was none.
 func (m *Mailer) Cancel(ctx context.Context, id string) (bool, error) {
 	n, err := m.Redis.Do(ctx, "KEYP.DELAY", "CANCEL", m.Queue, id).Int()
 	return n > 0, err
 }
 
-// Work waits for an e-mail whose time has come, and sends it; false: there was none for so long.
+// Work waits for an e-mail that is due, and sends it; false: none was due in time.
 func (m *Mailer) Work(ctx context.Context, wait time.Duration,
 	send func(id string, mail Mail) error) (bool, error) {
 	jobs, err := m.Redis.Do(ctx, "KEYP.DELAY", "POP", m.Queue, "BLOCK", max(wait.Milliseconds(), 1),
@@ -70,7 +70,8 @@ func (m *Mailer) Work(ctx context.Context, wait time.Duration,
 		err = send(id, mail)
 	}
 	if err == nil {
-		// 0 where it took longer than Visibility, and another worker has it by now.
+		// The reply is 0 if it took longer than Visibility, and another worker has the
+		// e-mail by now.
 		return true, m.Redis.Do(ctx, "KEYP.DELAY", "ACK", m.Queue, receipt).Err()
 	}
 	delay := m.Backoff << (deliveries - 1)
@@ -105,7 +106,7 @@ func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 		fmt.Fprintf(out, "%s: sent to %s\n", id, mail.To)
 		return nil
 	}
-	// Cid pays, so there is nothing to be reminded of.
+	// Cid pays, so he needs no reminder.
 	taken, err := m.Cancel(ctx, "reminder:cid")
 	if err != nil {
 		return err

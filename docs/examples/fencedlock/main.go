@@ -1,6 +1,7 @@
-// Fencedlock lets one worker at a time change a resource that is not in Keyp, such as a file store.
-// The worker has a lease; the resource checks its token, so that one who slept past the end of the
-// lease, and does not know that somebody else has it by now, changes nothing any more.
+// Fencedlock lets one worker at a time change a resource outside of Keyp, such as a file store. The
+// worker has a lease with a token, which the resource checks. A worker may sleep past the end of
+// its lease and not know that another worker has it by now. The resource then refuses its old
+// token, so its write changes nothing.
 package main
 
 import (
@@ -17,11 +18,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrStale is what a resource says to the holder of an older lease.
+// ErrStale is the error of a resource for the holder of an older lease.
 var ErrStale = errors.New("a later lease has written here")
 
-// Resource is what the lease is about. It remembers the highest token that it has seen: that is all
-// that fencing needs.
+// Resource is the resource that the lease protects. It remembers the highest token that it has
+// seen: fencing needs nothing more.
 type Resource struct {
 	mu struct {
 		sync.Mutex
@@ -30,7 +31,8 @@ type Resource struct {
 	}
 }
 
-// Write changes the resource for the holder of a lease.
+// Write changes the resource for the holder of a lease. It returns ErrStale if the token is too
+// old.
 func (r *Resource) Write(token int64, value string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,20 +43,20 @@ func (r *Resource) Write(token int64, value string) error {
 	return nil
 }
 
-// Read gives the value.
+// Read returns the value.
 func (r *Resource) Read() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.value
 }
 
-// ErrTaken says that somebody else has the lease.
+// ErrTaken says that another owner has the lease.
 var ErrTaken = errors.New("the lease is taken")
 
 // ErrLost says that the lease is not held any more.
 var ErrLost = errors.New("the lease is lost")
 
-// Lease is a grant.
+// Lease is a lease that was granted.
 type Lease struct {
 	Redis *redis.Client
 	Key   string
@@ -62,9 +64,9 @@ type Lease struct {
 	Until time.Time
 }
 
-// Acquire takes the lease of a key, and waits for it if somebody else has it; the client's
-// ReadTimeout must be longer than that. The owner is a name that nobody else has. To ask again
-// after a lost connection gives the same lease.
+// Acquire takes the lease of a key. If another owner has it, Acquire waits up to wait; the client's
+// ReadTimeout must be longer. The owner must be a unique name. After a lost connection the same
+// call returns the same lease.
 func Acquire(ctx context.Context, rdb *redis.Client, key, owner string, ttl,
 	wait time.Duration) (*Lease, error) {
 	words := []any{"KEYP.LEASE", "ACQUIRE", key, owner, ttl.Milliseconds()}
@@ -81,7 +83,8 @@ func Acquire(ctx context.Context, rdb *redis.Client, key, owner string, ttl,
 	return &Lease{rdb, key, reply[0], time.UnixMilli(reply[1])}, nil
 }
 
-// Renew makes the lease end so long from now.
+// Renew makes the lease end after ttl from now. It returns ErrLost if the lease is not held any
+// more.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	until, err := l.Redis.Do(ctx, "KEYP.LEASE", "RENEW", l.Key, l.Token, ttl.Milliseconds()).Int64()
 	if err != nil {
@@ -91,13 +94,13 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// Release ends the lease; one that has ended already is no error.
+// Release ends the lease. It is no error if the lease has ended already.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.Redis.Do(ctx, "KEYP.LEASE", "RELEASE", l.Key, l.Token).Err()
 }
 
-// Record writes what the holder has done to Keyp, if the lease is still held: the check and the
-// write are one.
+// Record writes a result of the holder to Keyp, if the lease is still held. One transaction does
+// the check and the write.
 func (l *Lease) Record(ctx context.Context, key string, value any) error {
 	_, err := l.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Do(ctx, "KEYP.LEASE", "CHECK", l.Key, l.Token)
@@ -124,7 +127,7 @@ func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 	fmt.Fprintln(out, "worker-1 writes:", report.Write(first.Token, "by worker-1"))
 	_, err = Acquire(ctx, rdb, key, "worker-2", ttl, 0)
 	fmt.Fprintln(out, "worker-2 asks:", err)
-	// worker-1 hangs; worker-2 waits for the end of its lease.
+	// worker-1 hangs; worker-2 waits for the end of worker-1's lease.
 	second, err := Acquire(ctx, rdb, key, "worker-2", time.Minute, 10*time.Second)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Inspect looks at the keys of a server, as an operator does: how many keys there are
-// of each category, and how long they live; and it makes a key permanent.
+// Inspect looks at the keys of a server, as an operator does: how many keys each category has, and
+// how long they live. It also makes a key permanent.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Count walks over the keys that match a pattern. It does not block the server, as KEYS
-// would, and may count a key twice that is deleted and set again meanwhile.
+// Count returns the number of keys that match a pattern. Unlike KEYS it does not block the server.
+// It may count a key twice that is deleted and set again meanwhile.
 func Count(ctx context.Context, rdb *redis.Client, pattern string) (n int, err error) {
 	keys := rdb.Scan(ctx, 0, pattern, 1000).Iterator()
 	for keys.Next(ctx) {

@@ -1,5 +1,5 @@
-// Lock lets one worker at a time take an issue: issue_lock_<id> is set if it does not
-// exist, with a deadline, so that the lock of a worker that died ends by itself.
+// Lock lets one worker at a time take an issue. issue_lock_<id> is set only if it does not exist,
+// with a deadline. So the lock of a worker that died ends by itself.
 package main
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Timeout ends a lock that nobody releases: it is longer than any assignment takes.
+// Timeout is the time after which a lock ends by itself: longer than any assignment takes.
 const Timeout = 600 * time.Second
 
-// Locks are the locks of issues.
+// Locks manages the locks of issues.
 type Locks struct {
 	Redis   *redis.Client
 	Timeout time.Duration
@@ -25,8 +25,8 @@ type Locks struct {
 
 func key(issue int) string { return fmt.Sprintf("issue_lock_%d", issue) }
 
-// Acquire takes the lock of an issue, or reports that somebody else has it. Value and
-// deadline are set in one step: there is never a lock without an end.
+// Acquire takes the lock of an issue; false: another worker has it. Value and deadline are set in
+// one step, so there is never a lock without a deadline.
 func (l Locks) Acquire(ctx context.Context, issue int) (bool, error) {
 	return l.Redis.SetNX(ctx, key(issue), "locked", l.Timeout).Result()
 }
@@ -36,9 +36,9 @@ func (l Locks) Release(ctx context.Context, issue int) error {
 	return l.Redis.Del(ctx, key(issue)).Err()
 }
 
-// Assign does the work for the first issue that nobody else has. After success the
-// lock stays until its deadline: nobody else needs the issue. After a failure it is
-// released, for others to try.
+// Assign does the work for the first issue that no other worker has. After success the lock stays
+// until its deadline: no other worker needs the issue. After a failure Assign releases it, so that
+// others can try.
 func (l Locks) Assign(ctx context.Context, issues []int,
 	work func(issue int) error) (assigned int, err error) {
 	for _, issue := range issues {

@@ -1,5 +1,5 @@
-// Nearby finds the bikes that are closest to somebody, under the key bikes, and reserves one: of
-// several who want the same bike one gets it.
+// Nearby finds the bikes closest to a place, under the key bikes, and reserves one. If several
+// users want the same bike, one of them gets it.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const bikes = "bikes"
 
-// Fleet is where free bikes stand.
+// Fleet stores the places of the free bikes.
 type Fleet struct{ Redis *redis.Client }
 
 // Park puts a bike somewhere, or moves it.
@@ -24,7 +24,7 @@ func (f Fleet) Park(ctx context.Context, bike string, longitude, latitude float6
 		Latitude: latitude}).Err()
 }
 
-// Near gives at most n bikes within meters of a place, the closest first, with their distances.
+// Near returns at most n bikes within meters of a place, the closest first, with their distances.
 func (f Fleet) Near(ctx context.Context, longitude, latitude, meters float64,
 	n int) ([]redis.GeoLocation, error) {
 	return f.Redis.GeoSearchLocation(ctx, bikes, &redis.GeoSearchLocationQuery{
@@ -36,7 +36,7 @@ func (f Fleet) Near(ctx context.Context, longitude, latitude, meters float64,
 	}).Result()
 }
 
-// Reserve takes the closest bike, which Near finds no more; "" if there is none.
+// Reserve takes the closest bike; "": there is none. Near no longer finds that bike.
 func (f Fleet) Reserve(ctx context.Context, longitude, latitude, meters float64) (string, error) {
 	for {
 		near, err := f.Near(ctx, longitude, latitude, meters, 5)
@@ -44,7 +44,8 @@ func (f Fleet) Reserve(ctx context.Context, longitude, latitude, meters float64)
 			return "", err
 		}
 		for _, bike := range near {
-			// Places are a sorted set. Who removes a member has the bike; others try the next one.
+			// Places are a sorted set. The user that removes a member has the bike;
+			// others try the next.
 			if n, err := f.Redis.ZRem(ctx, bikes, bike.Name).Result(); err != nil || n == 1 {
 				return bike.Name, err
 			}

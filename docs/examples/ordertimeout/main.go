@@ -1,7 +1,6 @@
-// Ordertimeout gives back the stock that orders have reserved when nobody pays in time. An order is
-// a key with a deadline; the server reports each that expires in a stream, which a group of workers
-// reads. An order that expires while no worker runs, or while the server is down, is reported all
-// the same, once.
+// Ordertimeout returns the stock that unpaid orders have reserved. An order is a key with a
+// deadline. When it expires, the server reports it in a stream, which a group of workers reads. An
+// order that expires while no worker runs, or while the server is down, is still reported, once.
 package main
 
 import (
@@ -18,9 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The keys: order:<id> has how many pieces an open order has reserved, stock how many are left.
-// timeouts is the stream of orders that nobody has paid; an entry stays there until it is
-// acknowledged.
+// The keys: order:<id> contains the number of pieces that an open order has reserved, and stock the
+// number that are left. timeouts is the stream of orders that nobody has paid. An entry stays there
+// at least until it is acknowledged.
 const (
 	stock  = "stock"
 	stream = "timeouts"
@@ -29,14 +28,14 @@ const (
 
 func key(order string) string { return "order:" + order }
 
-// Orders are open until they are paid, for Patience at most.
+// Orders manages orders, which are open until they are paid, for Patience at most.
 type Orders struct {
 	Redis    *redis.Client
 	Patience time.Duration
 }
 
-// Prepare makes the rule that reports what expires, and the group of its readers. Both are part of
-// the data: preparing again changes nothing.
+// Prepare creates the rule that reports expired orders, and the group of its readers. Both are part
+// of the data, so a second call changes nothing.
 func (o Orders) Prepare(ctx context.Context) error {
 	err := o.Redis.Do(ctx, "KEYP.OUTBOX", "SET", "orders", "PATTERN", key("*"), "STREAM", stream,
 		"VALUE", 100).Err()
@@ -50,7 +49,7 @@ func (o Orders) Prepare(ctx context.Context) error {
 	return err
 }
 
-// Place reserves pieces for an order that waits to be paid.
+// Place reserves pieces for an order that is not paid yet.
 func (o Orders) Place(ctx context.Context, order string, pieces int) error {
 	_, err := o.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.DecrBy(ctx, stock, int64(pieces))
@@ -60,7 +59,7 @@ func (o Orders) Place(ctx context.Context, order string, pieces int) error {
 	return err
 }
 
-// Pay ends an order; false when it has timed out before.
+// Pay ends an order. It returns false if the order has timed out before.
 func (o Orders) Pay(ctx context.Context, order string) (bool, error) {
 	n, err := o.Redis.Del(ctx, key(order)).Result()
 	return n == 1, err

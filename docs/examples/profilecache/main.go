@@ -24,7 +24,7 @@ type Profile struct {
 	Email     string `json:"email"`
 }
 
-// Database is where profiles live.
+// Database stores the profiles.
 type Database interface {
 	Profile(ctx context.Context, user string) (Profile, error)
 	Update(ctx context.Context, p Profile) error
@@ -39,11 +39,12 @@ type Profiles struct {
 
 func key(user string) string { return "cache:profile:" + user }
 
-// Get gives a profile, from the cache if it is there.
+// Get returns a profile, from the cache if it is there.
 func (p Profiles) Get(ctx context.Context, user string) (profile Profile, err error) {
 	cached, err := p.Redis.Get(ctx, key(user)).Bytes()
 	if err == nil {
-		return profile, json.Unmarshal(cached, &profile)
+		err = json.Unmarshal(cached, &profile)
+		return profile, err
 	}
 	if !errors.Is(err, redis.Nil) {
 		return profile, err
@@ -58,7 +59,7 @@ func (p Profiles) Get(ctx context.Context, user string) (profile Profile, err er
 	return profile, p.Redis.Set(ctx, key(user), data, p.Fresh).Err()
 }
 
-// Update changes a profile: first in the database, then it drops the cached one.
+// Update changes a profile in the database, and then drops the cached one.
 func (p Profiles) Update(ctx context.Context, profile Profile) error {
 	if err := p.Database.Update(ctx, profile); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (p Profiles) Update(ctx context.Context, profile Profile) error {
 	return p.Redis.Del(ctx, key(profile.UserID)).Err()
 }
 
-// memory is a database for this example, which prints when it is asked.
+// memory is a database for this example, which prints each read.
 type memory struct {
 	profiles map[string]Profile
 	out      io.Writer

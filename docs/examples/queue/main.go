@@ -1,6 +1,6 @@
-// Queue hands jobs to workers, each to one of them, and loses none: a worker that takes a
-// job moves it to a list of its own, and removes it from there when it is done. What a
-// worker had when it died returns to the queue when the worker is back.
+// Queue hands each job to one worker and loses none. A worker that takes a job moves it to its own
+// list, and removes it from there when it is done. When a worker that died starts again, its jobs
+// return to the queue.
 package main
 
 import (
@@ -33,9 +33,9 @@ func (q Queue) Add(ctx context.Context, jobs ...string) error {
 	return q.Redis.RPush(ctx, q.Name, values...).Err()
 }
 
-// Take gives a worker the first job of the queue, and waits for one; 0 is for ever. It says
-// false when none came in time. The job is in the queue or with the worker at any time:
-// nothing that happens in between loses it.
+// Take gives a worker the first job of the queue, and waits for one; a wait of 0 has no limit. ok
+// is false if none came in time. The job is in the queue or with the worker at any time, so no
+// failure loses it.
 func (q Queue) Take(ctx context.Context, worker string,
 	wait time.Duration) (job string, ok bool, err error) {
 	job, err = q.Redis.BLMove(ctx, q.Name, q.taken(worker), "LEFT", "RIGHT", wait).Result()
@@ -45,13 +45,13 @@ func (q Queue) Take(ctx context.Context, worker string,
 	return job, err == nil, err
 }
 
-// Done reports that a worker has done a job.
+// Done removes a job that a worker has done.
 func (q Queue) Done(ctx context.Context, worker, job string) error {
 	return q.Redis.LRem(ctx, q.taken(worker), 1, job).Err()
 }
 
 // Return puts back the jobs that a worker took and has not done, in the order in which it took
-// them, before all that waits. A worker does so when it starts.
+// them, before all waiting jobs. A worker calls it when it starts.
 func (q Queue) Return(ctx context.Context, worker string) (jobs int, err error) {
 	for {
 		err := q.Redis.LMove(ctx, q.taken(worker), q.Name, "RIGHT", "LEFT").Err()

@@ -1,6 +1,5 @@
 // Ratelimit counts the requests of a user to an endpoint within each hour, under
-// rate:<user>:<endpoint>:<yyyyMMddHH>. A new hour is a new key; old ones end by
-// themselves.
+// rate:<user>:<endpoint>:<yyyyMMddHH>. Each hour has its own key; old keys expire.
 package main
 
 import (
@@ -29,7 +28,7 @@ func key(user, endpoint string, now time.Time) string {
 func (l Limiter) Allow(ctx context.Context, user, endpoint string, now time.Time) (bool, error) {
 	k := key(user, endpoint, now)
 	var count *redis.IntCmd
-	// Both commands go at once, and NX sets the deadline only if there is none: no
+	// Both commands are sent at once, and NX sets the deadline only if there is none. So no
 	// crash in between leaves a counter that never ends.
 	_, err := l.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		count = p.Incr(ctx, k)

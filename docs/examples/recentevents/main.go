@@ -1,5 +1,6 @@
-// Recentevents keeps the events of the last minutes in a stream, which nobody has to trim: an event
-// goes by its age. What a group of workers has not done yet stays, however old it is.
+// Recentevents keeps the events of the last minutes in a stream. The server removes events by their
+// age, so nobody has to trim the stream. An event that the group of workers has not handled yet
+// stays, however old it is.
 package main
 
 import (
@@ -23,7 +24,7 @@ type Events struct {
 	Age    time.Duration
 }
 
-// Open makes the stream with its group, and sets how long events are kept. It may be called again.
+// Open creates the stream and its group, and sets how long events are kept. It may be called again.
 func (e Events) Open(ctx context.Context) error {
 	err := e.Redis.XGroupCreateMkStream(ctx, e.Stream, e.Group, "0").Err()
 	if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
@@ -32,14 +33,14 @@ func (e Events) Open(ctx context.Context) error {
 	return e.Redis.Do(ctx, "XCFGSET", e.Stream, "MAXAGE", e.Age.Milliseconds(), "ACKED").Err()
 }
 
-// Add adds an event that happened at an instant, not before the last one. It replies its ID.
+// Add adds an event that happened at an instant, not before the last one. It returns its ID.
 func (e Events) Add(ctx context.Context, at time.Time, text string) (string, error) {
 	return e.Redis.XAdd(ctx, &redis.XAddArgs{
 		Stream: e.Stream, ID: fmt.Sprintf("%d-*", at.UnixMilli()), Values: []string{"text", text},
 	}).Result()
 }
 
-// Recent gives the texts of the events that are kept.
+// Recent returns the texts of the events that are kept.
 func (e Events) Recent(ctx context.Context) ([]string, error) {
 	list, err := e.Redis.XRange(ctx, e.Stream, "-", "+").Result()
 	var texts []string
@@ -49,7 +50,7 @@ func (e Events) Recent(ctx context.Context) ([]string, error) {
 	return texts, err
 }
 
-// Handle lets a worker handle the next event; false if there is none.
+// Handle gives the next event to a worker; false: there is none.
 func (e Events) Handle(ctx context.Context, worker string, handle func(text string)) (bool, error) {
 	got, err := e.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: e.Group, Consumer: worker, Streams: []string{e.Stream, ">"}, Count: 1, Block: -1,

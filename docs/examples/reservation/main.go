@@ -1,6 +1,6 @@
-// Reservation limits requests as slidingwindow does, so many in any 60 seconds and so many a
-// day, with two scripts: each runs as a whole, so a request that gets no place has changed
-// nothing, and nobody sees a half reserved place.
+// Reservation limits requests as slidingwindow does, in any 60 seconds and a day, but with two
+// scripts. Each script runs as a whole. So a request that gets no place has changed nothing, and
+// nobody sees a half reserved place.
 //
 //	rate:minute:<client>              sorted set: request ids by the time they came
 //	rate:daily:<client>:<yyyy-MM-dd>  counter, which ends at midnight
@@ -26,8 +26,8 @@ var consumeSource string
 //go:embed release.lua
 var releaseSource string
 
-// The scripts. Run sends a script's digest, and its text only when the server replies that it
-// does not know it: after SCRIPT FLUSH, or a restart.
+// The scripts. Run sends a script's digest. It sends the text only if the server does not know the
+// digest: after SCRIPT FLUSH, or a restart.
 var (
 	consume = redis.NewScript(consumeSource)
 	release = redis.NewScript(releaseSource)
@@ -40,15 +40,15 @@ type Limiter struct {
 	PerDay    int
 }
 
-// The statuses that the consuming script gives.
+// The statuses that consume.lua returns.
 const (
 	allowed = iota
 	minuteFull
 	dayFull
 )
 
-// Verdict is what becomes of a request: allowed, or to be tried again after Wait, or not
-// before tomorrow.
+// Verdict is the decision about a request: it is allowed, or may be tried again after Wait, or is
+// refused until tomorrow (Daily).
 type Verdict struct {
 	Allowed bool
 	Daily   bool
@@ -92,8 +92,8 @@ func verdict(reply []any) (Verdict, error) {
 	}
 }
 
-// Release gives the place of a request back whose work failed. It reports whether the request
-// had one.
+// Release gives back the place of a request whose work failed. It reports whether the request had
+// one.
 func (l Limiter) Release(ctx context.Context, client, id string, now time.Time) (bool, error) {
 	return release.Run(ctx, l.Redis, keys(client, now), id).Bool()
 }
@@ -108,7 +108,7 @@ func main() {
 	}
 }
 
-// run sends requests of a client that may send three in a minute and five a day.
+// run sends requests of a client that may send three in any 60 seconds and five a day.
 func run(ctx context.Context, client *redis.Client, now time.Time, out io.Writer) error {
 	l := Limiter{Redis: client, PerMinute: 3, PerDay: 5}
 	who := fmt.Sprintf("example-%d", now.UnixMilli())

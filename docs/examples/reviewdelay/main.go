@@ -1,6 +1,5 @@
-// Reviewdelay delays issues that ask for a review before somebody is assigned to
-// them: review_delay_<id> is a hash with the time when the issue was found first, and
-// that forgets it after a day.
+// Reviewdelay delays issues that ask for a review before somebody is assigned to them.
+// review_delay_<id> is a hash with the time when the issue was found first. It expires after a day.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Delay is how long a review waits, Memory how long an issue is remembered.
+// Delay is the time for which a review waits, Memory the time for which an issue is remembered.
 const (
 	Delay  = 5 * time.Minute
 	Memory = 24 * time.Hour
@@ -27,7 +26,7 @@ const (
 	Ready   = "READY_FOR_ASSIGNMENT"
 )
 
-// Reviews are the issues that wait for a review.
+// Reviews manages the issues that wait for a review.
 type Reviews struct {
 	Redis *redis.Client
 	Delay time.Duration
@@ -35,9 +34,8 @@ type Reviews struct {
 
 func key(issue int) string { return fmt.Sprintf("review_delay_%d", issue) }
 
-// Found notes that an issue asks for a review. Only the first time counts: no command of
-// these changes what is there, so it does not matter how often they come, nor whether
-// their sender dies half-way.
+// Found notes that an issue asks for a review. Only the first call counts: none of these commands
+// changes existing data. So the call may be repeated, and its caller may die half-way.
 func (r Reviews) Found(ctx context.Context, issue, pull int, at time.Time) error {
 	_, err := r.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.HSetNX(ctx, key(issue), "found_at", at.UTC().Format(time.RFC3339))
@@ -49,8 +47,8 @@ func (r Reviews) Found(ctx context.Context, issue, pull int, at time.Time) error
 	return err
 }
 
-// Assignable reports whether an issue has waited for long enough, and notes it. An issue
-// that was never found, or a day ago, has not.
+// Assignable reports whether an issue has waited for long enough, and notes it. It returns false if
+// the issue was never found, or was found more than a day ago.
 func (r Reviews) Assignable(ctx context.Context, issue int, now time.Time) (bool, error) {
 	var wait struct {
 		FoundAt string `redis:"found_at"`
@@ -69,14 +67,14 @@ func (r Reviews) Assignable(ctx context.Context, issue int, now time.Time) (bool
 	if now.Sub(found) < r.Delay {
 		return false, nil
 	}
-	// Only where the field still exists: a hash whose day has ended meanwhile must not
-	// come back, without an end.
+	// FXX sets the field only if it still exists. A hash that has expired meanwhile must not
+	// come back, without a deadline.
 	set, err := r.Redis.HSetEXWithArgs(ctx, key(issue),
 		&redis.HSetEXOptions{Condition: redis.HSetEXFXX}, "status", Ready).Result()
 	return set == 1, err
 }
 
-// Assigned forgets an issue that somebody was given.
+// Assigned forgets an issue that was assigned to somebody.
 func (r Reviews) Assigned(ctx context.Context, issue int) error {
 	return r.Redis.Del(ctx, key(issue)).Err()
 }

@@ -1,5 +1,5 @@
-// Session keeps log-in sessions: JSON under session:<user>:<session>, which ends an
-// hour after log-in, at log-out, or when an administrator ends all of a user's.
+// Session keeps log-in sessions as JSON under session:<user>:<session>. A session ends an hour
+// after log-in, at log-out, or when an administrator ends all sessions of a user.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Session is what a log-in leaves.
+// Session is the data of a log-in.
 type Session struct {
 	UserID       string    `json:"user_id"`
 	ID           string    `json:"session_id"`
@@ -25,7 +25,7 @@ type Session struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
-// Sessions keeps sessions for Lifetime each.
+// Sessions stores sessions, each for Lifetime.
 type Sessions struct {
 	Redis    *redis.Client
 	Lifetime time.Duration
@@ -33,7 +33,7 @@ type Sessions struct {
 
 func key(user, session string) string { return "session:" + user + ":" + session }
 
-// Save stores a session together with its deadline: there is no moment without one.
+// Save stores a session together with its deadline, so it is never without one.
 func (s Sessions) Save(ctx context.Context, session Session) error {
 	data, err := json.Marshal(session)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s Sessions) Save(ctx context.Context, session Session) error {
 	return s.Redis.Set(ctx, key(session.UserID, session.ID), data, s.Lifetime).Err()
 }
 
-// Get gives a session; false when it has ended or never was.
+// Get returns a session; ok is false if it has ended or never existed.
 func (s Sessions) Get(ctx context.Context, user, id string) (session Session, ok bool, err error) {
 	data, err := s.Redis.Get(ctx, key(user, id)).Bytes()
 	if errors.Is(err, redis.Nil) {
@@ -51,15 +51,16 @@ func (s Sessions) Get(ctx context.Context, user, id string) (session Session, ok
 	if err != nil {
 		return Session{}, false, err
 	}
-	return session, true, json.Unmarshal(data, &session)
+	err = json.Unmarshal(data, &session)
+	return session, err == nil, err
 }
 
-// End is a log-out.
+// End ends a session at log-out.
 func (s Sessions) End(ctx context.Context, user, id string) error {
 	return s.Redis.Del(ctx, key(user, id)).Err()
 }
 
-// EndAll ends every session of a user and returns how many there were.
+// EndAll ends every session of a user and returns their number.
 func (s Sessions) EndAll(ctx context.Context, user string) (ended int64, err error) {
 	all := s.Redis.Scan(ctx, 0, key(user, "*"), 1000).Iterator()
 	for all.Next(ctx) {

@@ -1,6 +1,6 @@
-// Slidingsession keeps log-in sessions that end when nobody has used them for half an hour, and
-// after twelve hours in any case. The server sees to that with a policy: each read of a session
-// gives it its half hour again. The program only reads and writes.
+// Slidingsession keeps log-in sessions that end after half an hour without use, and after twelve
+// hours in any case. A policy of the server does this: each read of a session starts its half hour
+// again. The program only reads and writes.
 package main
 
 import (
@@ -16,18 +16,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Sessions are kept under login:<id>.
+// Sessions stores sessions under login:<id>.
 type Sessions struct {
 	Redis *redis.Client
-	// Idle is how long a session lasts unused, Longest how long it lasts at all.
+	// Idle is the lifetime of an unused session, Longest the longest lifetime of any session.
 	Idle, Longest time.Duration
 }
 
 func key(id string) string { return "login:" + id }
 
-// Prepare makes the policy, which is part of the data. Setting it again has no effect but that its
-// counts begin again. REQUIRE refuses what would make a session without an end, whichever program
-// tries.
+// Prepare sets the policy, which is part of the data. Setting it again only resets its counts.
+// REQUIRE refuses any write, by any program, that would make a session without a deadline.
 func (s Sessions) Prepare(ctx context.Context) error {
 	return s.Redis.Do(ctx, "KEYP.POLICY", "SET", "logins", "PATTERN", key("*"), "ENFORCE",
 		"SLIDE", ms(s.Idle), "LIMIT", ms(s.Longest), "MAX", ms(s.Longest), "CUT", "REQUIRE").Err()
@@ -35,12 +34,13 @@ func (s Sessions) Prepare(ctx context.Context) error {
 
 func ms(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
-// Save begins a session. LIMIT counts from here.
+// Save begins a session. LIMIT counts from this moment.
 func (s Sessions) Save(ctx context.Context, id, user string) error {
 	return s.Redis.Set(ctx, key(id), user, s.Idle).Err()
 }
 
-// User gives the user of a session, which slides its end; false when it has ended or never was.
+// User returns the user of a session and slides its end; ok is false if it has ended or never
+// existed.
 func (s Sessions) User(ctx context.Context, id string) (user string, ok bool, err error) {
 	user, err = s.Redis.Get(ctx, key(id)).Result()
 	if errors.Is(err, redis.Nil) {
@@ -49,7 +49,7 @@ func (s Sessions) User(ctx context.Context, id string) (user string, ok bool, er
 	return user, err == nil, err
 }
 
-// Left is how long a session lasts if nobody uses it. Asking is no use of it.
+// Left returns the time for which a session lasts if nobody uses it. Left is no use of it.
 func (s Sessions) Left(ctx context.Context, id string) (time.Duration, error) {
 	return s.Redis.PTTL(ctx, key(id)).Result()
 }
@@ -62,7 +62,7 @@ func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 	if err := sessions.Save(ctx, "sess-phone", "ada"); err != nil {
 		return err
 	}
-	// As if twenty minutes had passed without a request.
+	// The deadline is now as after twenty minutes without a request.
 	if err := rdb.Expire(ctx, key("sess-phone"), 10*time.Minute).Err(); err != nil {
 		return err
 	}

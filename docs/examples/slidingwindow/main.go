@@ -1,6 +1,5 @@
-// Slidingwindow limits requests twice: so many in any 60 seconds, and so many a day. A
-// request reserves its place before it does its work and gives it back when the work
-// fails.
+// Slidingwindow limits requests twice: in any 60 seconds, and a day. A request reserves its place
+// before it does its work, and gives the place back if the work fails.
 //
 //	rate:minute:<client>              sorted set: request ids by the time they came
 //	rate:daily:<client>:<yyyy-MM-dd>  counter, which ends at midnight
@@ -20,8 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// window is how long a request counts, keep how long the sorted set of a client that
-// sends nothing more is kept.
+// window is the time for which a request counts. keep is the time for which the sorted set of a
+// client is kept after its last request.
 const (
 	window = 60 * time.Second
 	keep   = 90 * time.Second
@@ -34,8 +33,8 @@ type Limiter struct {
 	PerDay    int64
 }
 
-// Verdict is what becomes of a request: allowed, or to be tried again after Wait, or not
-// before tomorrow.
+// Verdict is the decision about a request: it is allowed, or may be tried again after Wait, or is
+// refused until tomorrow (Daily).
 type Verdict struct {
 	Allowed bool
 	Daily   bool
@@ -48,11 +47,11 @@ func dailyKey(client string, now time.Time) string {
 	return "rate:daily:" + client + ":" + now.Format(time.DateOnly)
 }
 
-// seconds is a time as a score: Unix seconds with a fraction.
+// seconds returns a time as a score: Unix seconds with a fraction.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Reserve takes a place for the request id. It takes the place first and counts then, so
-// never too many of several simultaneous requests are allowed.
+// Reserve takes a place for the request id and counts afterwards. So it never allows too many of
+// several simultaneous requests.
 func (l Limiter) Reserve(ctx context.Context, client, id string, now time.Time) (Verdict, error) {
 	minute, daily := minuteKey(client), dailyKey(client, now)
 	var inMinute, today *redis.IntCmd
@@ -89,7 +88,7 @@ func (l Limiter) Reserve(ctx context.Context, client, id string, now time.Time) 
 	return Verdict{Allowed: true}, nil
 }
 
-// wait is how long it takes until the oldest request no longer counts.
+// wait returns the time until the oldest request no longer counts.
 func wait(oldest []redis.Z, now time.Time) time.Duration {
 	if len(oldest) == 0 {
 		return 0
@@ -98,7 +97,7 @@ func wait(oldest []redis.Z, now time.Time) time.Duration {
 	return time.Duration(math.Round(left*1000)) * time.Millisecond
 }
 
-// Release gives a place back. Doing so twice does no harm.
+// Release gives a place back. A second call has no effect.
 func (l Limiter) Release(ctx context.Context, client, id string, now time.Time) error {
 	removed, err := l.Redis.ZRem(ctx, minuteKey(client), id).Result()
 	if err != nil || removed == 0 {

@@ -1,5 +1,6 @@
-// Visitors estimates how many different visitors a page has on a day, in 12 KB at most for
-// any number of them, under visitors:<page>:<yyyyMMdd>. A day ends by itself after a month.
+// Visitors estimates the number of different visitors of a page on a day, under
+// visitors:<page>:<yyyyMMdd>. It takes at most 12 KB for any number of visitors. A day expires
+// after a month.
 package main
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Kept is for how long a day can be asked for after its first visit.
+// Kept is the time for which a day is kept after its first visit.
 const Kept = 31 * 24 * time.Hour
 
 // Page counts the visitors of one page.
@@ -27,7 +28,7 @@ func (p Page) key(day time.Time) string {
 	return "visitors:" + p.Name + ":" + day.UTC().Format("20060102")
 }
 
-// Visit notes a visitor; the same one again changes nothing.
+// Visit notes a visitor. A second visit on the day changes nothing.
 func (p Page) Visit(ctx context.Context, visitor string, now time.Time) error {
 	key := p.key(now)
 	_, err := p.Redis.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -38,8 +39,8 @@ func (p Page) Visit(ctx context.Context, visitor string, now time.Time) error {
 	return err
 }
 
-// Visitors estimates how many visited on any of so many days, the last of them being day: who came
-// on several counts once. The standard error is 0.81%.
+// Visitors estimates the number of different visitors within a number of days, the last of which is
+// day. The standard error is 0.81%.
 func (p Page) Visitors(ctx context.Context, day time.Time, days int) (int64, error) {
 	keys := make([]string, days)
 	for i := range keys {

@@ -1,2 +1,2 @@
-// Package rediscli has the tests that drive the server with the real redis-cli.
+// Package rediscli tests the server with the real redis-cli.
 package rediscli

@@ -1,3 +1,3 @@
-// Package timed counts what limits admit, and looks at streams that age, while a real server, or
-// the leader of a group of real servers, is killed.
+// Package timed counts the requests that limits admit, and checks streams that age. Meanwhile it
+// kills a real server, or the leader of a group of real servers.
 package timed

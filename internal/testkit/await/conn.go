@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Conn is a connection whose reads and writes each end with the bound. A deadline that
-// a test sets itself counts instead, until it sets none again.
+// Conn is a connection whose reads and writes each end after Bound. After Listen its time limit
+// applies to reads, until Patient.
 type Conn struct {
 	net.Conn
 	ownRead atomic.Bool
 }
 
-// Dial connects.
+// Dial connects to addr and waits for Bound at most.
 func Dial(network, addr string) (*Conn, error) {
 	conn, err := net.DialTimeout(network, addr, Bound)
 	if err != nil {
@@ -38,14 +38,14 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Listen makes reads fail after a little time, for tests of what should not come: what comes later
-// than that is missed, and no test fails that should not. Patient ends that.
+// Listen makes reads fail after d, for tests that expect nothing to come. Data that comes later is
+// missed, but no correct test fails. Patient ends that.
 func (c *Conn) Listen(d time.Duration) error {
 	c.ownRead.Store(true)
 	return c.Conn.SetReadDeadline(time.Now().Add(d))
 }
 
-// Patient makes reads wait for the bound again.
+// Patient makes reads wait for Bound again.
 func (c *Conn) Patient() { c.ownRead.Store(false) }
 
 // CloseWrite closes the direction to the other side.

@@ -1,4 +1,4 @@
-// Package fakegroup has a group of members for tests of what a member shows and does in its roles.
+// Package fakegroup provides a fake group for tests of the output and behaviour of a member.
 package fakegroup
 
 import (
@@ -15,8 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Group is a group of which a test says who leads and how far the members are. It is one member's
-// part.
+// Group is the view that one member has of a fake group. The test sets the leader and the progress
+// of the members.
 type Group struct {
 	ID     uint64 // of the member me
 	status atomic.Pointer[commands.GroupStatus]
@@ -41,7 +41,7 @@ type wait struct {
 	done    func()
 }
 
-// New gives the part of a member that is alone.
+// New returns the Group of a member that is alone.
 func New(id uint64) *Group {
 	g := &Group{ID: id}
 	g.mu.waits, g.mu.synced, g.mu.changed = map[int]*wait{}, map[uint64]uint64{}, func() {}
@@ -49,7 +49,7 @@ func New(id uint64) *Group {
 	return g
 }
 
-// Become puts the member in a role, under a leader.
+// Become sets the role of the member, its leader and the term.
 func (g *Group) Become(role commands.Role, leader, term uint64) {
 	s := *g.status.Load()
 	s.Role, s.ID, s.Leader, s.Term, s.Shard = role, g.ID, leader, term, strings.Repeat("5", 40)
@@ -57,8 +57,8 @@ func (g *Group) Become(role commands.Role, leader, term uint64) {
 	g.notify()
 }
 
-// Join gives the group its members, with the ports of servers on this machine; the last one gets
-// the number of all of them.
+// Join sets the members of the group, with the ports of servers on this machine. The first member
+// has the id 1, the next one 2, and so on.
 func (g *Group) Join(ports ...int) {
 	s := *g.status.Load()
 	s.Members = nil
@@ -77,7 +77,7 @@ func (g *Group) Join(ports ...int) {
 	g.status.Store(&s)
 }
 
-// NodeID is the id of a member as a node.
+// NodeID returns the node id of a member.
 func NodeID(id uint64) string { return strings.Repeat(strconv.FormatUint(id, 10), 40) }
 
 func (g *Group) notify() {
@@ -87,7 +87,7 @@ func (g *Group) notify() {
 	changed()
 }
 
-// Status and the other methods of commands.Membership say what the test has set.
+// Status and the other methods of commands.Membership return the values that the test has set.
 func (g *Group) Status() *commands.GroupStatus { return g.status.Load() }
 
 func (g *Group) OnChange(fn func()) {
@@ -115,7 +115,7 @@ func (g *Group) Confirm(_ uint64, done func(bool)) {
 	g.mu.confirms = append(g.mu.confirms, done)
 }
 
-// Answer answers all that was asked.
+// Answer answers all pending calls of Confirm and returns their number.
 func (g *Group) Answer(leads bool) (n int) {
 	g.mu.Lock()
 	asked := g.mu.confirms
@@ -155,28 +155,29 @@ func (g *Group) AwaitSynced(lsn uint64, members int, done func()) (stop func()) 
 	}
 }
 
-// Asked is how many calls of Confirm have no answer.
+// Asked returns the number of calls of Confirm that have no answer.
 func (g *Group) Asked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.mu.confirms)
 }
 
-// Set changes what Progress says.
+// Set changes the result of Progress.
 func (g *Group) Set(change func(*commands.GroupProgress)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	change(&g.mu.progress)
 }
 
-// Waiters is how many calls of AwaitSynced have neither ended nor been stopped.
+// Waiters returns the number of calls of AwaitSynced that have neither ended nor been stopped.
 func (g *Group) Waiters() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.mu.waits)
 }
 
-// SyncTo notes that a member has the log up to an LSN on its disk.
+// SyncTo notes that a member has the log up to an LSN on its disk. It ends the waits that this
+// fulfils.
 func (g *Group) SyncTo(member, lsn uint64) {
 	g.mu.Lock()
 	g.mu.synced[member] = lsn
@@ -209,7 +210,7 @@ func (g *Group) Forget(node string, done func(error))    { g.act(done, "forget",
 func (g *Group) Failover(force bool, done func(error))   { g.act(done, "failover", force) }
 func (g *Group) Reset(hard bool, done func(error))       { g.act(done, "reset", hard) }
 
-// Acted waits for an action, and ends it with an error or nil.
+// Acted waits for an action, which must be want, and ends it with err.
 func (g *Group) Acted(t testing.TB, want string, err error) {
 	t.Helper()
 	await.Until(t, want, func() bool {

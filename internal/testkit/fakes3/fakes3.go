@@ -1,5 +1,5 @@
-// Package fakes3 is S3-compatible storage for tests, in memory and on loopback. It verifies who
-// asks, which the library that it is made of does not.
+// Package fakes3 is S3-compatible storage for tests, in memory and on loopback. It checks the
+// access key of each request, which the underlying library does not do.
 package fakes3
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// Bucket is the one that there is.
+// Bucket is the name of the only bucket.
 const Bucket = "bucket"
 
 const (
@@ -30,11 +30,11 @@ const (
 	secret = "secret of the example"
 )
 
-// Server is a server that runs until the test ends.
+// Server is a storage server that runs until the test ends.
 type Server struct {
 	// URL is the endpoint.
 	URL string
-	// Clock is what it takes for the time.
+	// Clock is the server's clock.
 	Clock gofakes3.TimeSourceAdvancer
 
 	backend gofakes3.Backend
@@ -43,8 +43,8 @@ type Server struct {
 	before  atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 }
 
-// Start starts a server with one bucket; with TLS, whose certificate AWS_CA_BUNDLE names, or
-// without.
+// Start starts a server with one bucket. If secure is set, it uses TLS, with the certificate that
+// AWS_CA_BUNDLE names.
 func Start(t testing.TB, secure bool) *Server {
 	t.Helper()
 	s := &Server{backend: s3mem.New(), Clock: gofakes3.FixedTimeSource(time.Now())}
@@ -73,13 +73,14 @@ func Start(t testing.TB, secure bool) *Server {
 	return s
 }
 
-// Environ is what a process needs to know.
+// Environ returns the environment variables that a client process needs.
 func (s *Server) Environ() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + access, "AWS_SECRET_ACCESS_KEY=" + secret,
 		"AWS_REGION=us-east-1", "AWS_ENDPOINT_URL=" + s.URL, "AWS_CA_BUNDLE=" + s.ca}
 }
 
-// Before sees each request first, beside others; true: it has replied. Nil: nobody does.
+// Before sets a function that sees each request first, on any goroutine. If it returns true, it has
+// replied. Nil removes the function.
 func (s *Server) Before(fn func(w http.ResponseWriter, r *http.Request) bool) {
 	if fn == nil {
 		fn = func(http.ResponseWriter, *http.Request) bool { return false }
@@ -87,7 +88,7 @@ func (s *Server) Before(fn func(w http.ResponseWriter, r *http.Request) bool) {
 	s.before.Store(&fn)
 }
 
-// Serve does what a request asks for.
+// Serve handles a request with the storage.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) { s.storage.ServeHTTP(w, r) }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Serve(w, r)
 }
 
-// Refuse replies an error.
+// Refuse replies an error with a status and a code.
 func Refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
@@ -111,7 +112,7 @@ func Refuse(w http.ResponseWriter, status int, code string) {
 		"</Code><Message>the test says so</Message></Error>"))
 }
 
-// Names are those of the objects, sorted.
+// Names returns the names of the objects, sorted.
 func (s *Server) Names(t testing.TB) (names []string) {
 	t.Helper()
 	list, err := s.backend.ListBucket(Bucket, nil, gofakes3.ListBucketPage{})
@@ -125,7 +126,7 @@ func (s *Server) Names(t testing.TB) (names []string) {
 	return names
 }
 
-// Put makes an object.
+// Put creates an object.
 func (s *Server) Put(t testing.TB, name string, content []byte) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -137,13 +138,13 @@ func (s *Server) Put(t testing.TB, name string, content []byte) {
 	}
 }
 
-// Uploads is how many have begun, and are neither completed nor aborted.
+// Uploads returns the number of multipart uploads that are neither completed nor aborted.
 func (s *Server) Uploads(t testing.TB) int {
 	t.Helper()
 	w := httptest.NewRecorder()
 	s.Serve(w, httptest.NewRequest(http.MethodGet, "/"+Bucket+"?uploads", nil))
 	if w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "NoSuchUpload") {
-		// There never was one.
+		// There has never been an upload.
 		return 0
 	}
 	if w.Code != http.StatusOK {

@@ -10,12 +10,13 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Line is how what one member says comes to another one. The zero value is as fast as this machine.
+// Line is the quality of the way from one member to another. The zero value is as fast as this
+// machine.
 //
 // All connections of two members share the line's rate, as they share a cable: a frame of one waits
-// while bytes of another are on it. Delays are drawn for each connection, so what two members say
-// over several connections comes in another order. Bytes of one connection never do: it is TCP,
-// which keeps their order, and so does whoever may delay, lose or repeat its packets.
+// while bytes of another are on it. Delays are drawn for each connection, so messages on different
+// connections may overtake each other. Bytes of one connection never do: TCP keeps their order,
+// even if packets are delayed, lost or repeated.
 type Line struct {
 	Delay  time.Duration // of each byte, at least
 	Jitter time.Duration // most that is added to that
@@ -23,10 +24,10 @@ type Line struct {
 }
 
 const (
-	// lineSlice is how long one connection has a line at a time.
+	// lineSlice is the time for which one connection has a line at a time.
 	lineSlice = 10 * time.Millisecond
-	// lineHolds bounds the bytes that a connection has on its way; who sends more waits, or finds
-	// the connection full.
+	// lineHolds is the maximum number of bytes that a connection has on its way. A sender of
+	// more waits, or finds the connection full.
 	lineHolds = 1 << 20
 )
 
@@ -51,7 +52,7 @@ func (c *cable) line() Line {
 	return c.mu.line
 }
 
-// arrival is when what is sent now arrives, if the cable is free.
+// arrival returns the time at which data that is sent now arrives, if the cable is free.
 func (c *cable) arrival(rng *rand.Rand) time.Time {
 	l := c.line()
 	if l.Jitter > 0 {
@@ -60,7 +61,7 @@ func (c *cable) arrival(rng *rand.Rand) time.Time {
 	return time.Now().Add(l.Delay)
 }
 
-// reserve gives how many of n bytes may go now, and when they have gone.
+// reserve returns how many of n bytes may be sent now, and the time at which they have been sent.
 func (c *cable) reserve(n int) (int, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,14 +77,14 @@ func (c *cable) reserve(n int) (int, time.Time) {
 	return n, c.mu.free
 }
 
-// parcel is what was read at once, on its way.
+// parcel is the data of one read, on its way.
 type parcel struct {
 	bytes   []byte
 	arrives time.Time
 }
 
-// carry copies what one side of a connection says, over a cable, until that side ends or the other
-// one takes no more.
+// carry copies the data of one side of a connection over a cable, until that side ends or the other
+// one accepts no more.
 func (p *Proxy) carry(to net.Conn, in io.Reader, from uint64, c *cable, rng *rand.Rand) {
 	const most = 64 << 10
 	way := make(chan parcel, lineHolds/most)
@@ -114,8 +115,8 @@ func (p *Proxy) carry(to net.Conn, in io.Reader, from uint64, c *cable, rng *ran
 	done.Wait()
 }
 
-// deliver writes what has arrived, at the rate of the cable, and reports whether the other side
-// takes it.
+// deliver writes data that has arrived, at the rate of the cable. It reports whether the other side
+// accepts it.
 func (p *Proxy) deliver(to net.Conn, b []byte, from uint64, c *cable) bool {
 	for len(b) > 0 {
 		n, gone := c.reserve(len(b))

@@ -19,14 +19,14 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Group is a group of servers, or what is to become one.
+// Group is a group of servers, or servers that are to become one.
 type Group struct {
 	t       testing.TB
 	Servers []*testkit.Server
 	proxies []*Proxy
 }
 
-// NewServer starts a server that can be a member.
+// NewServer starts a server that can become a member of a group.
 func NewServer(t testing.TB, args ...string) *testkit.Server {
 	t.Helper()
 	return newServer(t, testkit.FreePort(t), args)
@@ -36,7 +36,7 @@ func newServer(t testing.TB, port int, args []string) *testkit.Server {
 	return serverIn(t, "", port, args)
 }
 
-// serverIn starts a server on a directory; "" is a new one.
+// serverIn starts a server with the data directory dir; "": a new one.
 func serverIn(t testing.TB, dir string, port int, args []string) *testkit.Server {
 	s := testkit.NewKeyp(t, testkit.Options{Dir: dir,
 		Args: append([]string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port),
@@ -46,13 +46,14 @@ func serverIn(t testing.TB, dir string, port int, args []string) *testkit.Server
 	return s
 }
 
-// New starts servers and makes them a group.
+// New starts n servers and makes them a group.
 func New(t testing.TB, n int, args ...string) *Group {
 	t.Helper()
 	return From(t, "", n, args...)
 }
 
-// From makes a group of a server that is alone, on a directory, and of empty ones.
+// From makes a group of a server with the data directory dir ("": a new one) and n-1 empty servers.
+// The first server must be in no group.
 func From(t testing.TB, dir string, n int, args ...string) *Group {
 	t.Helper()
 	dirs := make([]string, n) // "" is a new one
@@ -60,7 +61,7 @@ func From(t testing.TB, dir string, n int, args ...string) *Group {
 	return On(t, dirs, args...)
 }
 
-// On makes servers on directories a group; "" is a new one.
+// On starts a server for each data directory and makes them a group; "": a new directory.
 func On(t testing.TB, dirs []string, args ...string) *Group {
 	t.Helper()
 	g := &Group{t: t}
@@ -71,15 +72,15 @@ func On(t testing.TB, dirs []string, args ...string) *Group {
 	return g
 }
 
-// NewBehindProxies is New with a proxy before the port of each member for others, so that Cut can
-// cut connections, and SetLine slow them down.
+// NewBehindProxies is like New, but there is a proxy in front of the port of each member for
+// others. So Cut can cut connections, and SetLine can slow them down.
 func NewBehindProxies(t testing.TB, n int, args ...string) *Group {
 	t.Helper()
 	return EachBehindProxy(t, slices.Repeat([][]string{args}, n)...)
 }
 
-// EachBehindProxy is NewBehindProxies with arguments of each member's own. The first one founds the
-// group.
+// EachBehindProxy is like NewBehindProxies, but each member has its own arguments. The first one
+// founds the group.
 func EachBehindProxy(t testing.TB, args ...[]string) *Group {
 	t.Helper()
 	g := &Group{t: t}
@@ -95,8 +96,8 @@ func EachBehindProxy(t testing.TB, args ...[]string) *Group {
 	return g
 }
 
-// Cut cuts the connections that one member opens to another one, so that nothing comes through any
-// more, in neither direction, and nobody is told so. Nil means all others.
+// Cut cuts the connections that one member opens to another one. Nothing passes in either
+// direction, and neither end gets an error. Nil means all others.
 func (g *Group) Cut(from, to *testkit.Server) {
 	g.t.Helper()
 	g.directions(from, to, func(from, to side) { to.proxy.cut(from.id) })
@@ -109,9 +110,9 @@ func (g *Group) Heal() {
 	}
 }
 
-// SetLine sends what one member says to another one over such a line from now on, over the
-// connections that it opens and over those that it answers. Nil means all others. What is on its
-// way already comes as it would have.
+// SetLine sets the line for everything that one member sends to another one, over the connections
+// that it opens and those that it accepts. Nil means all others. Data that is already on its way is
+// not affected.
 func (g *Group) SetLine(from, to *testkit.Server, l Line) {
 	g.t.Helper()
 	g.directions(from, to, func(from, to side) {
@@ -120,13 +121,13 @@ func (g *Group) SetLine(from, to *testkit.Server, l Line) {
 	})
 }
 
-// side is a member, and the proxy before it.
+// side is a member and the proxy in front of it.
 type side struct {
 	id    uint64
 	proxy *Proxy
 }
 
-// directions visits what one member says to another one. Nil means all others.
+// directions calls do for each sender and receiver. Nil means all others.
 func (g *Group) directions(from, to *testkit.Server, do func(from, to side)) {
 	g.t.Helper()
 	sides := make([]side, len(g.Servers))
@@ -142,7 +143,7 @@ func (g *Group) directions(from, to *testkit.Server, do func(from, to side)) {
 	}
 }
 
-// id is how a member introduces itself to others.
+// id returns the id by which a member introduces itself to others.
 func (g *Group) id(s *testkit.Server) uint64 {
 	g.t.Helper()
 	var d struct{ ID uint64 }
@@ -156,7 +157,7 @@ func (g *Group) id(s *testkit.Server) uint64 {
 	return d.ID
 }
 
-// Addrs are where clients find them.
+// Addrs returns the addresses of the servers for clients.
 func (g *Group) Addrs() (list []string) {
 	for _, s := range g.Servers {
 		list = append(list, s.Addr())
@@ -164,7 +165,7 @@ func (g *Group) Addrs() (list []string) {
 	return list
 }
 
-// Tool runs keyp cluster.
+// Tool runs `keyp cluster` and returns its output. A failure fails the test.
 func (g *Group) Tool(args ...string) string {
 	g.t.Helper()
 	out, err := exec.CommandContext(await.Context(g.t), testkit.Binary(g.t),
@@ -175,9 +176,8 @@ func (g *Group) Tool(args ...string) string {
 	return string(out)
 }
 
-// Client is one for clusters, that goes on asking for as long as a test waits. Of a leader that is
-// gone it learns by asking for the nodes again, which it does once a minute if nothing else is
-// said.
+// Client returns a client for clusters, which tries again for as long as a test waits. It asks for
+// the nodes every 100 ms, instead of go-redis's longer interval, to learn of a new leader soon.
 func (g *Group) Client() *redis.ClusterClient {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: g.Addrs(), MaxRedirects: 100,
 		ClusterStateReloadInterval: 100 * time.Millisecond, DialerRetries: 1,
@@ -186,7 +186,7 @@ func (g *Group) Client() *redis.ClusterClient {
 	return c
 }
 
-// Leader is who says that it leads.
+// Leader waits until a running member says that it leads, and returns it.
 func (g *Group) Leader() *testkit.Server {
 	g.t.Helper()
 	var found *testkit.Server
@@ -202,7 +202,7 @@ func (g *Group) Leader() *testkit.Server {
 	return found
 }
 
-// Follower is one that follows.
+// Follower returns a running member that is not the leader.
 func (g *Group) Follower() *testkit.Server {
 	g.t.Helper()
 	leader := g.Leader()
@@ -211,10 +211,10 @@ func (g *Group) Follower() *testkit.Server {
 	})]
 }
 
-// Role is what a server says that it is: master, slave, or nothing if it does not answer.
+// Role returns the role that a server reports: master, slave, or "" if it does not answer.
 func Role(s *testkit.Server) string { return Field(s, "role") }
 
-// Field is a field of INFO replication.
+// Field returns a field of INFO replication; "" if there is none or the server does not answer.
 func Field(s *testkit.Server, name string) string {
 	conn, err := await.Dial("tcp", s.Addr())
 	if err != nil {
@@ -230,7 +230,7 @@ func Field(s *testkit.Server, name string) string {
 	return value
 }
 
-// Agree waits until all members have the same, and gives the digest of that.
+// Agree waits until all members have the same data, and returns its digest.
 func (g *Group) Agree() string {
 	g.t.Helper()
 	var digests []string

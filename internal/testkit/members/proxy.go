@@ -15,8 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Proxy passes on what other members say to one, and knows who says it from the first frame of each
-// connection.
+// Proxy forwards the connections of other members to one member. It learns from the first frame of
+// a connection which member opened it.
 type Proxy struct {
 	port   int
 	target string
@@ -31,14 +31,14 @@ type Proxy struct {
 	}
 }
 
-// cableKey is one direction of the connections that a member opens: what it says, or what it is
-// answered.
+// cableKey identifies one direction of the connections that a member opens: its own messages, or
+// the answers to it.
 type cableKey struct {
 	from    uint64
 	answers bool
 }
 
-// newProxy starts one for a port of this machine, until the test ends.
+// newProxy starts a proxy for a port of this machine. It runs until the test ends.
 func newProxy(t testing.TB, port int, seed uint64) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,14 +73,15 @@ func newProxy(t testing.TB, port int, seed uint64) *Proxy {
 	return p
 }
 
-// cut lets nothing of a member through any more, nor the answers to it.
+// cut stops all data from a member, and the answers to it.
 func (p *Proxy) cut(from uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.cuts[from] = true
 }
 
-// heal ends all cuts. Connections that were cut end, as a network does not keep what it lost.
+// heal ends all cuts. It closes the connections that were cut, since a network does not keep lost
+// data.
 func (p *Proxy) heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +95,7 @@ func (p *Proxy) heal() {
 	p.mu.healed = make(chan struct{})
 }
 
-// cable is the one of the connections of a member.
+// cable returns the cable for a direction of a member's connections.
 func (p *Proxy) cable(key cableKey) *cable {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,8 +105,8 @@ func (p *Proxy) cable(key cableKey) *cable {
 	return p.mu.cables[key]
 }
 
-// dice are those of one direction of the next connection: the same in each run that has as many
-// before.
+// dice returns the random numbers for one direction of the next connection. Runs with the same seed
+// and the same number of earlier connections get the same numbers.
 func (p *Proxy) dice() *rand.Rand {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +127,7 @@ func (p *Proxy) open(from uint64) {
 	}
 }
 
-// pass passes a connection on.
+// pass forwards a connection in both directions.
 func (p *Proxy) pass(caller net.Conn) {
 	defer caller.Close()
 	in := bufio.NewReader(caller)

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// slowest is how many of the slowest tests are listed.
+// slowest is the number of the slowest tests that are listed.
 const slowest = 10
 
-// event is one of go test's, as `go doc test2json` has them.
+// event is an event of go test -json, which `go doc test2json` describes.
 type event struct {
 	Action      string
 	Package     string
@@ -25,7 +25,7 @@ type event struct {
 	FailedBuild string
 }
 
-// report follows the tests of all packages.
+// report collects the results of the tests of all packages.
 type report struct {
 	w       io.Writer
 	printed map[name][]string // what each running test, or its package, has printed
@@ -42,7 +42,7 @@ type report struct {
 	times   []timed
 }
 
-// name is a test's. Of a package itself the test is empty.
+// name identifies a test, or a package if test is empty.
 type name struct{ pkg, test string }
 
 func (n name) String() string { return strings.TrimSuffix(n.pkg+" "+n.test, " ") }
@@ -86,10 +86,11 @@ func (r *report) read(events io.Reader) error {
 	}
 }
 
-// packageLine is go test's summary of a package.
+// packageLine matches the lines of go test's summary of a package.
 var packageLine = regexp.MustCompile(`^(ok  |FAIL|\?   |---|panic:|exit status|coverage:)`)
 
-// lastLine is what go test prints of a package after its last test, if only tests failed.
+// lastLine matches the lines that go test prints for a package after its last test, if only tests
+// failed.
 var lastLine = regexp.MustCompile(`^(FAIL\n|FAIL\t|exit status 1\n|coverage: )`)
 
 func (r *report) take(e event) {
@@ -100,8 +101,8 @@ func (r *report) take(e event) {
 	case "run":
 		r.running[id] = true
 	case "output":
-		// It depends on time: alone it would pass. What another process printed stands indented
-		// in a test's message.
+		// A race depends on timing: a second run would perhaps pass. The output of another
+		// process is indented in a test's message, so its races are found too.
 		if strings.Contains(e.Output, "WARNING: DATA RACE") {
 			r.broken = true
 		}
@@ -112,7 +113,8 @@ func (r *report) take(e event) {
 			r.tested[e.Package] = true
 		}
 		if e.Test == "" && strings.HasSuffix(e.Output, "PASS\n") {
-			// likewise, after what the tests have printed.
+			// package testing prints this line too, perhaps right after other output of
+			// the tests.
 			r.good[e.Package] = true
 		}
 		if e.Test == "" && packageLine.MatchString(e.Output) {
@@ -144,7 +146,8 @@ func (r *report) end(e event, id name) {
 			r.endPackage(e)
 		case e.Action == "skip": // it has no tests
 		case r.anyFailed(e.Package), r.anyRunning(e.Package), !r.good[e.Package]:
-			// It ended with 0 all the same.
+			// go test calls the package good, but a test failed or did not end, or PASS
+			// is missing.
 			r.broken = true
 		}
 	}
@@ -156,7 +159,7 @@ func (r *report) end(e event, id name) {
 	r.ended[id] = true
 }
 
-// endPackage notes a package that failed by more than its tests.
+// endPackage notes a failed package, unless only its tests failed.
 func (r *report) endPackage(e event) {
 	switch {
 	case e.FailedBuild != "":
@@ -181,14 +184,14 @@ func (r *report) anyRunning(pkg string) bool {
 	return false
 }
 
-// sound reports whether a run that go test calls good was: a process that exits with 0 before its
-// last test, or in spite of a failure, passes otherwise.
+// sound reports whether a run that go test calls good really was. For go test a process also passes
+// if it exits with 0 before its last test, or in spite of a failure.
 func (r *report) sound() bool {
 	return len(r.failed) == 0 && len(r.running) == 0 && len(r.open) == 0 && !r.broken
 }
 
-// failures returns what is to be run once more: the tests that failed, without their subtests,
-// and the packages that crashed. It returns false if that can tell nothing.
+// failures returns the failures to run once more: the failed tests, without their subtests, and the
+// crashed packages. It returns false if a second run cannot show anything.
 func (r *report) failures() ([]failure, bool) {
 	var all []failure
 	for _, pkg := range r.crashed {
@@ -203,8 +206,8 @@ func (r *report) failures() ([]failure, bool) {
 	return all, len(all) > 0 && !r.broken && len(r.open) == 0
 }
 
-// printedBy returns what a test that failed and its subtests printed, or all failed and
-// unfinished tests of a package.
+// printedBy returns the output of a failed test and its subtests. For a package it returns the
+// output of all failed tests, and a line for each unfinished one.
 func (r *report) printedBy(f failure) []string {
 	var lines []string
 	for _, other := range r.failed {
@@ -223,8 +226,8 @@ func (r *report) printedBy(f failure) []string {
 	return append(lines, unfinished...)
 }
 
-// passed reports whether f ran and passed in this run, in full: nothing was skipped that was not
-// skipped in the run before.
+// passed reports whether f ran and passed in this run, and the run was complete: it skipped no test
+// that the run before did not skip.
 func (r *report) passed(f failure, before *report) bool {
 	for _, s := range r.skipped {
 		if !slices.ContainsFunc(before.skipped, func(b skip) bool { return b.test == s.test }) {
@@ -234,7 +237,8 @@ func (r *report) passed(f failure, before *report) bool {
 	return r.sound() && r.ended[name{f.pkg, f.test}]
 }
 
-// reasonLine is what testing prints for Skip: the file, the line, and the reason.
+// reasonLine matches the line that package testing prints for Skip: the file, the line, and the
+// reason.
 var reasonLine = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)\n`)
 
 func reasonIn(printed []string) string {
@@ -246,7 +250,7 @@ func reasonIn(printed []string) string {
 	return "no reason given"
 }
 
-// close prints what a test had printed that never ended, and the closing lines.
+// close prints the output of the tests that never ended, and the closing lines.
 func (r *report) close() {
 	byName := func(a, b name) int { return cmp.Compare(a.String(), b.String()) }
 	for _, id := range slices.SortedFunc(maps.Keys(r.printed), byName) {

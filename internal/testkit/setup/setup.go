@@ -1,14 +1,14 @@
-// Package setup is what each test process does before its tests. Every package with tests
-// imports it, by itself or through testkit (internal/layout sees to that).
+// Package setup prepares each test process before its tests. Every package with tests imports it,
+// directly or through testkit (internal/layout checks that).
 //
 // # Invariants
 //
-//   - A test process that is interrupted or killed leaves no directory: all temporary ones
-//     stand in one of its own (those in memory in RAM), which a shell removes when the
-//     process has ended, however that came about.
-//   - It ends soon after the go test that started it, should that be killed.
-//   - The tests draw the same random numbers each time; KEYP_SEED is another number to draw
-//     them from, or "random". Properties (rapid) follow it too, unless -rapid.seed is given.
+//   - A test process that is interrupted or killed leaves no directory. All its temporary ones are
+//     in one directory, or in RAM if they are in memory. A shell removes both when the process has
+//     ended, in whatever way.
+//   - A test process ends soon after the go test that started it, if that is killed.
+//   - The tests draw the same random numbers each time. KEYP_SEED sets another seed, a number or
+//     "random". Properties (rapid) use it too, unless -rapid.seed is given.
 package setup
 
 import (
@@ -27,21 +27,21 @@ import (
 	"keyp/internal/childproc"
 )
 
-// memoryDir is a file system in memory, on Linux. It is used if it has room for memoryFree bytes:
-// several packages are tested at a time.
+// memoryDir is a file system in memory, on Linux. It is used if it has memoryFree bytes of free
+// space: several packages are tested at a time.
 const (
 	memoryDir  = "/dev/shm"
 	memoryFree = 2 << 30
 )
 
-// seed is what a test process draws from unless KEYP_SEED says something else.
+// seed is the seed of a test process, unless KEYP_SEED sets another one.
 const seed = 1
 
-// checks is how many cases of each property run. They are the same each time, so more of them find
-// nothing new; with KEYP_LONG=1 there are as many as rapid has by itself.
+// checks is the number of cases of each property. They are the same each time, so more of them find
+// nothing new. With KEYP_LONG=1 rapid's own number applies.
 const checks = "20"
 
-// Seed is what this process draws from.
+// Seed is the seed of this process.
 var Seed = chosen()
 
 func chosen() uint64 {
@@ -63,11 +63,12 @@ func init() {
 	childproc.EndWithParent()
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
 		if err := os.Unsetenv(name); err != nil {
-			// The service manager above the tests is not theirs.
+			// They belong to the caller of the tests. Servers must not notify its
+			// service manager.
 			panic(err)
 		}
 	}
-	// Servers do not take the usual port for HTTP from each other.
+	// All servers would use the same default port for HTTP.
 	if err := os.Setenv("KEYP_HTTP_ADDR", ""); err != nil {
 		panic(err)
 	}
@@ -85,13 +86,13 @@ func init() {
 	}
 }
 
-// RAM is where this process may make directories that the system keeps in memory, "" where it
-// has no such place. It may not exist yet.
+// RAM is a directory in memory for this process; "": the system has no such place. It may not exist
+// yet.
 var RAM string
 
-// cleaner waits until the process that holds the other end of its standard input has ended.
-// A file system that a test has mounted is released first. Servers that are being killed
-// may make files until they are gone.
+// cleaner waits until the process at the other end of its standard input has ended. It unmounts
+// file systems that a test has mounted, and removes the directories. It tries for a while, since
+// servers that are being killed may still create files.
 const cleaner = `
 trap '' HUP INT QUIT TERM
 read -r _
@@ -107,8 +108,8 @@ until rm -rf -- "$1" "$2" && ! [ -e "$1" ]; do
 done
 `
 
-// ownDirectory makes the directory for temporary files, and starts its cleaner: in a session
-// of its own, so that what ends this process's group does not end it.
+// ownDirectory makes the directory for temporary files and starts its cleaner. The cleaner has a
+// session of its own, so a signal to this process's group does not end it.
 func ownDirectory() error {
 	dir, err := os.MkdirTemp("", "keyp-test-")
 	if err != nil {
@@ -134,5 +135,5 @@ func ownDirectory() error {
 	return os.Setenv("TMPDIR", dir)
 }
 
-// held is open as long as the process lives.
+// held keeps the pipe to the cleaner open as long as the process lives.
 var held atomic.Pointer[os.File]
