@@ -8,8 +8,8 @@ import (
 )
 
 // runXReadGroup replies with null if no stream has entries for it. It creates the consumer and sets
-// the time at which it was seen, whatever the group has for it. It does not do this if it waits and
-// runs again in vain.
+// the time at which it was seen, whatever the group has for it. A waiting
+// command that runs again and finds no entries does not set that time.
 func runXReadGroup(c *Ctx) error {
 	r := streamRead{inGroup: true}
 	if err := r.parse(c); err != nil {

@@ -142,9 +142,9 @@ func (ts *testServer) queued(n int) {
 	})
 }
 
-// TestLeavesQueuedTask: a task that has not begun is dropped when nobody can be sent its reply and
-// it changes nothing, or when the client is killed. Who has only ended its side is answered, and
-// what changes something runs, as both do with Redis.
+// TestLeavesQueuedTask: a task that has not begun is dropped if its client has left and it changes
+// nothing, or if its client was killed. A client that has only closed its side gets the reply. A
+// task that changes something runs. Redis does the same.
 func TestLeavesQueuedTask(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)

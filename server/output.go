@@ -314,7 +314,7 @@ func (l *loop) keptBytes(s *session) int {
 	return 0
 }
 
-// owedTo returns the number of bytes that a session has yet to be sent.
+// owedTo returns how many bytes of output the loop has not sent to a session yet.
 func (l *loop) owedTo(s *session) int { return s.out.pending() + l.keptBytes(s) }
 
 // pushedTooMuch reports whether the output of a session has passed its limit, or pushMost.

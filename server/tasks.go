@@ -278,7 +278,7 @@ func (l *loop) shareOut() {
 	}()
 }
 
-// postEnd tells the loop that a task has ended on another goroutine.
+// postEnd reports the end of a task on another goroutine to the loop.
 func (l *loop) postEnd(j *task, err error) {
 	l.seams.besideLoop()
 	l.box.post(func() {

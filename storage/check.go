@@ -194,7 +194,7 @@ func (c *partCheck) run() {
 			c.timed++
 		}
 		if due := im.Due(); due != 0 {
-			c.inWindow(due, at, im.Name)
+			c.inDiskDeadlines(due, at, im.Name)
 			c.dues = append(c.dues, format.TTLEntry{Due: due, On: []byte(at)})
 			c.isLater(due, at, im)
 		}
@@ -254,7 +254,7 @@ func (c *partCheck) onDisk() {
 
 // inDiskDeadlines checks that diskDeadlines has a key that is only on disk. A due key may be
 // missing there: the reaper has removed it from diskDeadlines and waits for its shard.
-func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
+func (c *partCheck) inDiskDeadlines(deadline int64, at string, name []byte) {
 	w := &c.s.diskDeadlines
 	w.mu.Lock()
 	defer w.mu.Unlock()

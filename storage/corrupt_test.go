@@ -100,7 +100,7 @@ func openCorrupt(dir string, at clock.Clock) (*Store, error) {
 		return nil, err
 	}
 	s.file.mu.db.NoSync = true // no crash here
-	s.bounds.windowSize = 32
+	s.bounds.deadlinesAtOnce = 32
 	s.bounds.batchBytes, s.bounds.pendingBytes = 64<<10, 4000
 	return s, nil
 }

@@ -360,7 +360,7 @@ func (w *diskDeadlines) read(from ttl.NamedEntry) (entries []ttl.NamedEntry, end
 		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)),
 			func(e format.TTLEntry) error {
 				entry := ttl.NamedEntry{Deadline: e.Due, ID: string(e.On)}
-				if len(entries) >= w.s.bounds.windowSize {
+				if len(entries) >= w.s.bounds.deadlinesAtOnce {
 					end = entry
 					return errEnough
 				}
@@ -434,7 +434,7 @@ func (w *diskDeadlines) leave(deadline int64, on []byte) {
 func (w *diskDeadlines) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mu.idx.Len() > 2*w.s.bounds.windowSize {
+	if w.mu.idx.Len() > 2*w.s.bounds.deadlinesAtOnce {
 		w.cut()
 	}
 }
@@ -443,7 +443,7 @@ func (w *diskDeadlines) trim() {
 func (w *diskDeadlines) cut() {
 	var keep []ttl.NamedEntry
 	w.mu.idx.Walk(0, func(e ttl.NamedEntry) bool {
-		if len(keep) == w.s.bounds.windowSize {
+		if len(keep) == w.s.bounds.deadlinesAtOnce {
 			w.mu.end = e
 			return false
 		}

@@ -33,8 +33,9 @@ func TestWindowOfOneDeadline(t *testing.T) {
 	if st := h.s.Stats(); st.Evictions != n || st.Resident != 0 {
 		t.Fatalf("%d of %d left memory, %d are there", st.Evictions, n, st.Resident)
 	}
-	if got := h.s.diskDeadlines.mu.idx.Len(); got > 2*h.s.bounds.windowSize {
-		t.Errorf("the window holds %d deadlines, more than %d", got, 2*h.s.bounds.windowSize)
+	if got := h.s.diskDeadlines.mu.idx.Len(); got > 2*h.s.bounds.deadlinesAtOnce {
+		t.Errorf("diskDeadlines holds %d deadlines, more than %d", got,
+			2*h.s.bounds.deadlinesAtOnce)
 	}
 	h.check()
 	h.clock.Advance(time.Second - time.Millisecond)

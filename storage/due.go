@@ -16,8 +16,8 @@ import (
 	"keyp/ttl"
 )
 
-// This file walks over deadlines, for the dashboard, for counts by name, and for the reaper's
-// window. A key is due at its own deadline or at the first one of its elements, whichever is
+// This file walks over deadlines, for the dashboard, for counts by name, and for
+// diskDeadlines. A key is due at its own deadline or at the first one of its elements, whichever is
 // earlier. Keys in memory are in the expiration index of their part. For keys that are only on disk
 // the walk reads the bucket ttl. It leaves out an entry if memory knows the key. If the entry may
 // have a pending change, it is also left out if the key's record has another deadline.

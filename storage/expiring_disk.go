@@ -20,7 +20,7 @@ type expiringOnDisk struct {
 	later  bool
 }
 
-// diskPlace returns the first key in the bucket ttl that an entry at a place may have.
+// diskCursor returns the first key in the bucket ttl that an entry at a place may have.
 func diskCursor(space uint32, p DueCursor) []byte {
 	on := format.SlotKey(nil, space, p.Slot)
 	return format.TTLKey(nil, p.Deadline, binary.BigEndian.AppendUint32(on, uint32(p.Hash>>32)))
@@ -104,8 +104,8 @@ func (l *expiring) beginOnDisk() (space uint32, known DueCursor, err error) {
 
 // readTTL reads about most entries of ttl, from the place at on and before until. next is the place
 // before which it has read all entries. For entries of elements it notes the keys' own deadlines.
-// If names is true it returns the keys of the other entries. Damaged entries are left out: the
-// window reports them.
+// If names is true it returns the keys of the other entries. Damaged entries are left out:
+// diskDeadlines reports them.
 func (l *expiring) readTTL(space uint32, at, until DueCursor, most int,
 	names bool) (keys []expiringOnDisk, next DueCursor, looks int, err error) {
 	var owns []expiringOnDisk

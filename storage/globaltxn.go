@@ -187,8 +187,8 @@ func (sh *sharing) lockedAt(shard int, now int64) int64 {
 
 // isDue reports whether a deadline has come for the transaction.
 func (t *Txn) isDue(p *part, c cell, due int64) bool {
-	return due <= t.now || t.late != 0 && due <= t.lockedAt(p.shard.num, t.now) && !t.hasWritten(p,
-		c)
+	return due <= t.now ||
+		t.late != 0 && due <= t.lockedAt(p.shard.num, t.now) && !t.hasWritten(p, c)
 }
 
 // hasWritten reports whether the transaction itself wrote a key's present value.

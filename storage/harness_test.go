@@ -183,8 +183,8 @@ func (h *harness) tryOpen() error {
 	if err != nil {
 		return err
 	}
-	s.background.Wait()     // the clock may have been set back
-	s.bounds.windowSize = 8 // it is read and cut often
+	s.background.Wait()          // the clock may have been set back
+	s.bounds.deadlinesAtOnce = 8 // it is read and cut often
 	s.bounds.reapLooks = 1
 	s.bounds.group, s.bounds.cover = 2, 5
 	s.bounds.dueStep, s.bounds.exact = 3, 40

@@ -129,7 +129,7 @@ func TestMemoryOfDatabases(t *testing.T) {
 func BenchmarkEvictionHold(b *testing.B) {
 	h := newHarness(b)
 	defer func() { _ = h.s.Close(false) }()
-	h.s.bounds.windowSize = deadlinesAtOnce
+	h.s.bounds.deadlinesAtOnce = deadlinesAtOnce
 	const keys = 500_000
 	var some []Key
 	for i := range keys {

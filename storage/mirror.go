@@ -193,7 +193,7 @@ func (m *Mirror) begin() error {
 	}
 }
 
-// missing returns the batch's keys that have to be loaded, since they may be only on disk.
+// missing returns the keys of the batch that may be only on disk. The caller loads them.
 func (m *Mirror) missing() (keys []neededKey) {
 	if m.s.partials.Load() == 0 {
 		return nil

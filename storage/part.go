@@ -84,7 +84,7 @@ type part struct {
 // slot is one hash slot of one database.
 type slot struct {
 	table      keytable.Table
-	dirty      int32  // cells with cellDirty
+	dirty      int32  // cells with the flag Dirty
 	num        uint16 // the slot's number
 	lastDelete uint64 // LSN of the newest removal: a miss depends on it
 	// It rises when a cell leaves, so that an earlier copy from disk is known to be outdated.

@@ -20,7 +20,7 @@ type Testing struct {
 	OnData func(path string, f DataFile) DataFile
 	// onStretch is called after each stretch of a large value is read.
 	onStretch func()
-	// slabChunks bounds the chunks of a part; 0: maxChunks.
+	// slabChunks bounds the chunks of a part; 0: slab.MaxChunks.
 	slabChunks int
 }
 
@@ -71,7 +71,7 @@ type bounds struct {
 	pendingStep           int           // of them, in a transaction
 	garbageTime           time.Duration // of a transaction that deletes
 	reapLooks             int           // keys between two readings of the clock
-	windowSize            int           // deadlines that are read at once
+	deadlinesAtOnce       int           // deadlines that are read at once
 	stretch               int           // elements that a transaction reads at least
 	stretchTime           time.Duration // for which it reads further ones
 	slabChunks            int           // of a part

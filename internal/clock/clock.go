@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Clock tells the wall time and wakes sleepers.
+// Clock reads the wall time and wakes sleepers.
 type Clock interface {
 	// Now returns the wall clock in Unix milliseconds. It may jump either way.
 	Now() int64

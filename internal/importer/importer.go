@@ -216,8 +216,8 @@ func (im *importer) prepare() error {
 	return err
 }
 
-// noDatabase returns why the data of a missing database is not imported. If the server tells how
-// many databases it has, the reason names that number and the number that would suffice.
+// noDatabase returns why the data of a missing database is not imported. If the
+// server reports how many databases it has, the reason names that number and a sufficient one.
 func (im *importer) noDatabase() (string, error) {
 	reply, _, err := im.pipe.ask("CONFIG", "GET", "databases")
 	has, ok := strings.CutPrefix(reply, "databases ")

@@ -75,8 +75,8 @@ func run(out string, platforms []string) error {
 	return checksums(filepath.Join(out, "SHA256SUMS"), made)
 }
 
-// identify returns the commit and its time. They are COMMIT and SOURCE_DATE_EPOCH of the
-// environment; if these are not set, git tells them.
+// identify returns the commit and its time. They come from COMMIT and SOURCE_DATE_EPOCH
+// in the environment, or else from git.
 func identify() (s source, err error) {
 	s.commit = os.Getenv("COMMIT")
 	if s.commit == "" {

@@ -83,8 +83,8 @@ func (m *members) latest() (last int64) {
 // DueAt visits the elements that have this deadline, in the order of their hashes, from the hash
 // from on. If visit returns false, more is true and next is the hash of that element. If more than
 // most elements have the deadline, a large value examines only about most of all its elements. Then
-// more tells whether there are further ones, and next where to continue. Elements are valid until
-// the value changes. Hashes differ after a restart.
+// more reports whether elements are left, and next is the hash to continue from. Elements are valid
+// until the value changes. Hashes differ after a restart.
 func (m *members) DueAt(deadline int64, from uint32, most int,
 	visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {

@@ -6,7 +6,7 @@ import (
 )
 
 // A small set of integers is the packed head and its members in ascending order (LE). Each member
-// has 2, 4 or 8 bytes, as many as the widest one needs. A flag in the head tells the width.
+// has 2, 4 or 8 bytes, as many as the widest one needs. A flag in the head gives the width.
 
 // parseInt reads a member that is an integer in its canonical form: "0", "12", "-3", but not "+1",
 // "007" or "-0".

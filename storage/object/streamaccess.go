@@ -356,8 +356,8 @@ func (s *Stream) About(from, to StreamID, most int) (n int) {
 	return n
 }
 
-// MayHave reports whether there is an entry with an id. It also returns true if the entry would
-// have to be read.
+// MayHave reports whether there is an entry with an id. It also returns true if the run that
+// would have the entry is not in memory.
 func (s *Stream) MayHave(id StreamID) bool {
 	if s.live == 0 {
 		return false

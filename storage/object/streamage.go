@@ -14,8 +14,8 @@ import (
 // MaxStreamAge is the largest maximum age of a stream, in ms.
 const MaxStreamAge = 1<<48 - 1
 
-// StreamRefs tells what happens to a due entry to which groups refer. The numbers are stored in the
-// metadata's element.
+// StreamRefs determines what happens to a due entry to which groups refer. The numbers are stored
+// in the metadata's element.
 type StreamRefs uint8
 
 const (

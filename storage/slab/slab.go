@@ -156,7 +156,7 @@ func (s *Allocator) Freed() uint32 { return s.emptied }
 // Has reports whether the chunk of ref has memory.
 func (s *Allocator) Has(ref uint32) bool { return s.chunks[ref>>chunkBits].mem != nil }
 
-// Bytes returns how large the blocks in use are, and held how large all chunks are.
+// Bytes returns how large the blocks in use are, and Held how large all chunks are.
 func (s *Allocator) Bytes() int64 { return s.live }
 func (s *Allocator) Held() int64  { return s.inChunks }
 
