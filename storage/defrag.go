@@ -145,7 +145,8 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	return look + o.bytes()
 }
 
-// cellAt finds the cell with this name and ref. kind is keytable.Obj for an object, and 0 for a block.
+// cellAt finds the cell with this name and ref. kind is keytable.Obj for an object, and 0 for a
+// block.
 func (p *part) cellAt(name []byte, ref uint32, kind cell) (sl *slot, c *cell, found bool) {
 	k := p.shard.store.Key(0, name)
 	sl = p.slot(k)
