@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"keyp/storage"
+	"keyp/storage/procmem"
 )
 
 var memoryCommands = []Spec{{
@@ -89,7 +90,7 @@ func memoryPurge(c *Ctx) error {
 
 // memoryUse has the figures of MEMORY STATS, MEMORY DOCTOR and INFO memory.
 type memoryUse struct {
-	storage.ProcessMemory
+	procmem.Memory
 	peak, resident int64
 	clients        int64
 	dataset, dirty int64
@@ -98,7 +99,7 @@ type memoryUse struct {
 
 func (c *Ctx) memoryUse(st *storage.Stats) memoryUse {
 	e := c.Env
-	m := memoryUse{ProcessMemory: storage.ReadProcessMemory(), resident: residentSize(),
+	m := memoryUse{Memory: procmem.Read(), resident: residentSize(),
 		dataset: st.Memory, dirty: st.Dirty}
 	m.peak = max(e.Stats.PeakMemory.Load(), m.Used)
 	e.Stats.PeakMemory.Store(m.peak)

@@ -8,12 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"keyp/storage"
+	"keyp/storage/procmem"
 )
 
 // UsedMemory returns the memory of the process in bytes, which is used_memory in INFO. It is cheap
 // enough to be called ten times a second.
-func UsedMemory() int64 { return storage.ReadProcessMemory().Used }
+func UsedMemory() int64 { return procmem.Read().Used }
 
 // cpuTime returns the processor time that the process, or its children, have used so far.
 func cpuTime(who int) (system, user time.Duration) {

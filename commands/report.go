@@ -9,6 +9,7 @@ import (
 	"keyp/features/outbox"
 	"keyp/internal/histogram"
 	"keyp/storage"
+	"keyp/storage/procmem"
 )
 
 // Report contains the data for monitoring: INFO's counters and gauges, and their distributions. It
@@ -24,7 +25,7 @@ type Report struct {
 	Failed      bool // the store accepts no more writes
 	Full        bool // what grows is refused, since the disk is full
 
-	Process                  storage.ProcessMemory
+	Process                  procmem.Memory
 	Resident, Peak, Machine  int64         // memory, in bytes
 	SystemTime, UserTime     time.Duration // of processors
 	Scripts, Libraries       int64
@@ -89,7 +90,7 @@ func (e *Env) Report() *Report {
 		Populations: e.Store.Populations(),
 		Saved:       e.lastSave(), Saving: e.Store.Checkpointing(), Failed: e.Store.Err() != nil,
 		Full:    e.Store.Full(),
-		Process: storage.ReadProcessMemory(), Resident: residentSize(), Machine: systemMemory(),
+		Process: procmem.Read(), Resident: residentSize(), Machine: systemMemory(),
 		Blocked: e.Waiters.clients.Load(), BlockedTimed: e.Waiters.timed.Load(),
 		BlockedFor:    e.Waiters.awaited.Load(),
 		EventLateness: e.Events.late.Read(), Replies: e.Replies.report(),

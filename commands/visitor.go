@@ -108,14 +108,14 @@ func (v *Visitor) maySee(name []byte) bool {
 	return v.env.maySee(v.client.user.permissions(), name)
 }
 
-// Due lists keys as storage.Store.ListDue does. It lists only keys that match a glob pattern (see
+// Due lists keys as storage.Store.NextDue does. It lists only keys that match a glob pattern (see
 // cheapMatch) and whose deadline the visitor may ask for. Any goroutine may call it.
 func (v *Visitor) Due(db int, from, until int64, limit int,
-	pattern []byte) (list []storage.DueKey, through int64, ok bool) {
+	pattern []byte) (list []storage.DueKey, through int64, err error) {
 	if !v.Selects(db) {
-		return nil, until, true
+		return nil, until, nil
 	}
-	return v.env.Store.ListDue(db, from, until, limit, func(name []byte) bool {
+	return v.env.Store.NextDue(db, from, until, limit, func(name []byte) bool {
 		return cheapMatch(pattern, name) && v.maySee(name)
 	})
 }

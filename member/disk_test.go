@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"keyp/internal/vfs"
-	"keyp/storage"
+	"keyp/storage/datafile"
 )
 
 // errDead: the process was killed.
@@ -90,7 +90,7 @@ func (d *disk) change(do func() error) error {
 }
 
 // step is a step of the store, at which the process may be killed, too.
-func (d *disk) step(storage.Step) error { return d.change(func() error { return nil }) }
+func (d *disk) step(datafile.Step) error { return d.change(func() error { return nil }) }
 
 func (d *disk) of(name string) vfs.FS {
 	if d.mem != nil && (name == d.raft ||

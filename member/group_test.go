@@ -14,6 +14,7 @@ import (
 	"keyp/consensus"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
+	"keyp/storage/datafile"
 )
 
 // TestJoin: a server founds a group with its keys; others get them by a snapshot, and vote. All
@@ -444,8 +445,8 @@ func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	for _, s := range r.servers {
 		s.kill()
 		s.options = func(o *storage.Options) {
-			o.Testing.OnStep = func(at storage.Step) error {
-				if at == storage.StepPiece {
+			o.Testing.OnStep = func(at datafile.Step) error {
+				if at == datafile.StepPiece {
 					select {
 					case victim := <-dies:
 						if victim == s {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"keyp/internal/testkit/await"
+	"keyp/storage/datafile"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -42,7 +43,7 @@ func TestCheckpointBesideRenames(t *testing.T) {
 				push(key(i, 0), size)
 			}
 			turn, steps, pushed := 0, 0, [values]int{}
-			h.s.options.Testing.OnStep = func(Step) error {
+			h.s.options.Testing.OnStep = func(datafile.Step) error {
 				if steps++; steps > 50*values {
 					return errors.New("the checkpoint does not end")
 				}
@@ -147,8 +148,8 @@ func TestRenamedWhileBatchFails(t *testing.T) {
 	h.do(func(x *Txn) { x.SetString(from, []byte(large), ttl.Deadline{}, Event{}) }, from)
 	h.model[name{0, "to"}] = value{data: large}
 	failed := false
-	h.s.options.Testing.OnStep = func(at Step) error {
-		if at != StepWrite || failed {
+	h.s.options.Testing.OnStep = func(at datafile.Step) error {
+		if at != datafile.StepWrite || failed {
 			return nil
 		}
 		failed = true
@@ -186,8 +187,8 @@ func TestBatchOfOneSlotFails(t *testing.T) {
 	h.commit()
 	sl := h.s.part(h.s.Key(0, []byte("{slot}"))).slot(h.s.Key(0, []byte("{slot}")))
 	failing := true
-	h.s.options.Testing.OnStep = func(at Step) error {
-		if at == StepWrite && failing {
+	h.s.options.Testing.OnStep = func(at datafile.Step) error {
+		if at == datafile.StepWrite && failing {
 			if sl.dirty != 0 {
 				t.Errorf("%d cells are still dirty", sl.dirty)
 			}

@@ -136,14 +136,14 @@ func (sn *FileSnapshot) SendBackup(ctx context.Context, w io.Writer) error {
 
 // sendLog sends all batches up to Through.
 func (sn *FileSnapshot) sendLog(ctx context.Context, to *snapshotfile.Writer) error {
-	if err := sn.may(ctx); err != nil {
+	if err := sn.May(ctx); err != nil {
 		return err
 	}
 	err := sn.kept.Batches(sn.LogFrom(), sn.Header.Through, func(lsn uint64, batch []byte) error {
 		if err := sendBatch(to, lsn, batch); err != nil {
 			return err
 		}
-		return sn.may(ctx)
+		return sn.May(ctx)
 	})
 	if err != nil {
 		return sn.orStopped(ctx, err)
@@ -187,7 +187,7 @@ func (k keptSegments) Batches(after, through uint64, fn func(uint64, []byte) err
 
 // orStopped returns the reason for which the snapshot was given up, if it was, and err otherwise.
 func (sn *FileSnapshot) orStopped(ctx context.Context, err error) error {
-	if why := sn.may(ctx); why != nil {
+	if why := sn.May(ctx); why != nil {
 		return why
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/snapshotfile"
 	"keyp/storage/wal"
@@ -55,7 +56,7 @@ func TestBackupIsOneMoment(t *testing.T) {
 			h.t.Fatalf("the log begins at segment %d, with %d bytes of which %d are held, and the backup needs %d",
 				h.s.log.First(), n, log.Held(), sn.Header.Segment)
 		}
-		h.s.options.Testing.OnStep = only(StepPiece, func() error {
+		h.s.options.Testing.OnStep = only(datafile.StepPiece, func() error {
 			if rapid.Bool().Draw(rt, "meanwhile") {
 				h.change()
 				h.saved()
@@ -196,9 +197,9 @@ func TestBackupGivenUp(t *testing.T) {
 	if log.Held() == 0 {
 		t.Fatal("nothing is held")
 	}
-	h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
+	h.s.file.GiveUp()
 	err = sn.SendBackup(context.Background(), &bytes.Buffer{})
-	if err == nil || !errors.Is(err, errSnapshotStopped) {
+	if err == nil || !errors.Is(err, datafile.ErrStopped) {
 		t.Errorf("it ends with %v", err)
 	}
 	if log.Held() != 0 {
@@ -363,7 +364,7 @@ func TestBackupAfterInterruptedCheckpoint(t *testing.T) {
 			f.change()
 			f.commit()
 			left := n
-			f.s.options.Testing.OnStep = func(Step) error {
+			f.s.options.Testing.OnStep = func(datafile.Step) error {
 				if left--; left < 0 {
 					return errInterrupted
 				}

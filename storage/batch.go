@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 )
 
@@ -37,7 +38,7 @@ type cpBatch struct {
 	arena   arena
 	lsn     uint64
 	scratch []byte
-	due     dueChanges
+	due     datafile.Changes
 }
 
 // reset empties the batch and keeps its memory for the next one.
@@ -140,10 +141,10 @@ type slotAfter struct {
 
 func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	clear(w.after)
-	b.due.reset()
+	b.due.Reset()
 	w.drops, w.unnamed, w.timeless = nil, nil, nil
 	values := tx.Bucket(format.BucketValues)
-	values.FillPercent = fillPercent
+	values.FillPercent = datafile.FillPercent
 	for run := range b.runs {
 		if err := w.run(values, run, &b.due); err != nil {
 			return err
@@ -155,7 +156,7 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	if err := w.forget(tx, b); err != nil {
 		return err
 	}
-	if w.pending, err = b.due.write(tx); err != nil {
+	if w.pending, err = b.due.Write(tx); err != nil {
 		return err
 	}
 	slots := tx.Bucket(format.BucketSlots)
@@ -168,7 +169,7 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 		}
 	}
 	for _, id := range w.drops {
-		if err := putGarbage(tx, format.GarbageValue(id)); err != nil {
+		if err := datafile.PutGarbage(tx, format.GarbageValue(id)); err != nil {
 			return err
 		}
 	}
@@ -181,11 +182,11 @@ func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
 	if len(w.timeless) == 0 {
 		return nil
 	}
-	return each(tx, format.BucketTTL, nil, func(error) {}, func(at, v []byte) error {
+	return datafile.Each(tx, format.BucketTTL, nil, func(error) {}, func(at, v []byte) error {
 		e, ok := format.ParseTTL(at, v)
 		if due, damaged := w.timeless[string(e.On)]; ok && damaged && e.Due != due {
 			slot := format.ParseSlotKey(e.On[:6])
-			b.due.add(e.On, format.Times{Deadline: e.Due}, format.Times{})
+			b.due.Add(e.On, format.Times{Deadline: e.Due}, format.Times{})
 			for sl, after := range w.after {
 				if sl.num == slot.Slot && after.space == slot.Space {
 					after.due = true
@@ -199,7 +200,7 @@ func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
 
 // run writes entries of one slot, sorted. It reads the records there first, along the bucket's
 // pages, which saves a look-up from the root for each entry.
-func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) error {
+func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *datafile.Changes) error {
 	sl := run[0].sl
 	d, ok := w.after[sl]
 	if !ok {
@@ -240,7 +241,7 @@ func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) err
 const nearEntries = 8
 
 func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAfter,
-	due *dueChanges) error {
+	due *datafile.Changes) error {
 	var old format.Image
 	if was != nil {
 		d.Keys--
@@ -264,7 +265,7 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAf
 			w.drops = append(w.drops, id)
 		}
 	}
-	d.due = due.add(e.at, old.Times, e.Times) || d.due
+	d.due = due.Add(e.at, old.Times, e.Times) || d.due
 	var err error
 	if e.rec == nil {
 		err = values.Delete(e.at)

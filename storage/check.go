@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/object"
@@ -27,9 +28,9 @@ func (s *Store) Check() error {
 	var errs []error
 	s.options.Progress.Begin("checking the keys")
 	defer s.options.Progress.End()
-	err := s.file.view(func(tx *bolt.Tx) error {
+	err := s.file.View(func(tx *bolt.Tx) error {
 		s.options.Progress.Expect(tx.Size())
-		disk, bad := s.readAll(tx)
+		disk, bad := datafile.Verify(tx, s.options.Progress)
 		errs = append(errs, bad...)
 		for _, sh := range s.shards {
 			for db, p := range sh.mu.parts {
@@ -46,103 +47,13 @@ func (s *Store) Check() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// onFile contains the records and slot entries of a keyspace in the data file.
-type onFile struct {
-	records map[string]format.Image // by name on disk
-	slots   map[uint16]format.SlotEntry
-}
-
-// readAll reads the data file and checks it by itself: checksums, slot counts and digests, and that
-// values agree with ttl and its pending changes.
-func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
-	var errs []error
-	disk := map[uint32]*onFile{}
-	of := func(space uint32) *onFile {
-		if disk[space] == nil {
-			disk[space] = &onFile{map[string]format.Image{}, map[uint16]format.SlotEntry{}}
-		}
-		return disk[space]
-	}
-	due := map[string]format.Times{}
-	must := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	must(tx.Bucket(format.BucketValues).ForEach(func(at, record []byte) error {
-		s.options.Progress.Done(int64(len(at) + len(record)))
-		im, err := format.ParseImage(at, record)
-		if err != nil || im.BadTime {
-			must(fmt.Errorf("%w: record %x", ErrCorrupt, at))
-			return nil
-		}
-		whole := im
-		whole.Partial = true // a checkpoint that did not finish may have left it behind
-		if _, err := readResident(tx, &whole); err != nil {
-			must(err)
-		}
-		n := format.ParseSlotKey(at[:6])
-		f := of(n.Space)
-		f.records[string(at)] = im
-		d := f.slots[n.Slot]
-		d.Add(record)
-		f.slots[n.Slot] = d
-		if d := im.Due(); d != 0 {
-			due[string(format.TTLKey(nil, d, at))] = im.Times
-		}
-		return nil
-	}))
-	entry := func(at, v []byte) {
-		if want, ok := due[string(at)]; !ok || !bytes.Equal(v, want.Entry(at)) {
-			must(fmt.Errorf("ttl entry %x has no record", at))
-		}
-		delete(due, string(at))
-	}
-	pending, err := pendingEntries(tx)
-	must(err)
-	must(tx.Bucket(format.BucketTTL).ForEach(func(at, v []byte) error {
-		if _, ok := pending[string(at)]; !ok {
-			entry(at, v)
-		}
-		return nil
-	}))
-	for at, v := range pending {
-		if v != nil {
-			entry([]byte(at), v)
-		}
-	}
-	for at := range due {
-		must(fmt.Errorf("record %x has no ttl entry", at[8:]))
-	}
-	must(tx.Bucket(format.BucketSlots).ForEach(func(at, v []byte) error {
-		n := format.ParseSlotKey(at)
-		says, ok := format.ParseSlot(at, v)
-		if f := of(n.Space); !ok || f.slots[n.Slot] != says && !isGarbage(tx, n.Space) {
-			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.Slot, n.Space, says,
-				f.slots[n.Slot]))
-		}
-		return nil
-	}))
-	return disk, errs
-}
-
-// pendingEntries returns the entries of ttl that the pending changes write or remove. The value is
-// nil for an entry that they remove.
-func pendingEntries(tx *bolt.Tx) (map[string][]byte, error) {
-	var d pendingMoves
-	if err := d.read(tx); err != nil {
-		return nil, err
-	}
-	return d.Entries(), d.damaged
-}
-
 // partCheck checks a part against the data file.
 type partCheck struct {
 	s    *Store
 	p    *part
 	db   int
 	tx   *bolt.Tx
-	disk *onFile
+	disk *datafile.Keyspace
 	errs []error
 
 	keys, expires, timed int64
@@ -160,7 +71,7 @@ func (c *partCheck) fail(format string, args ...any) {
 
 func (c *partCheck) run() {
 	if c.disk == nil {
-		c.disk = &onFile{}
+		c.disk = &datafile.Keyspace{}
 	}
 	cells := 0
 	for _, sl := range c.p.allUsed() {
@@ -173,7 +84,7 @@ func (c *partCheck) run() {
 	if c.tombs != c.p.tombs {
 		c.fail("shard %d counts %d tombstones and has %d", c.p.shard.num, c.p.tombs, c.tombs)
 	}
-	for at, im := range c.disk.records { // keys that are only on disk
+	for at, im := range c.disk.Records { // keys that are only on disk
 		n := format.ParseSlotKey([]byte(at)[:6])
 		if c.s.shardOf(n.Slot) != c.p.shard.num {
 			continue
@@ -307,7 +218,7 @@ func (c *partCheck) slot(sl *slot) {
 	if dirty != sl.dirty {
 		c.fail("slot %d counts %d dirty cells and has %d", sl.num, sl.dirty, dirty)
 	}
-	if want := c.disk.slots[sl.num]; want != (format.SlotEntry{Keys: sl.onDisk,
+	if want := c.disk.Slots[sl.num]; want != (format.SlotEntry{Keys: sl.onDisk,
 		Digest: sl.digest}) {
 		c.fail("slot %d has %+v on disk, memory says %d, %x", sl.num, want, sl.onDisk, sl.digest)
 	}
@@ -321,7 +232,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		c.fail("key %q stands in slot %d", Clip(name), sl.num)
 	}
 	at := format.DiskKey(nil, p.space, k)
-	im, stored := c.disk.records[string(at)]
+	im, stored := c.disk.Records[string(at)]
 	if stored && *p.flags(cl)&flagDisk == 0 {
 		c.fail("key %q is on disk and does not say so", Clip(name))
 	}

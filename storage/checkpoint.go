@@ -13,9 +13,10 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/internal/boltfile"
 	"keyp/internal/clock"
 	"keyp/internal/histogram"
-	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/wal"
@@ -63,7 +64,6 @@ type checkpointer struct {
 	finished atomic.Int64
 	failures atomic.Int64
 	took     *histogram.Histogram // microseconds
-	syncing  atomic.Bool          // pages go to disk
 	// No checkpoint starts by itself before this time, a reading of Mono in ns; 0: no such time.
 	backoffUntil atomic.Int64
 	// Where the log ended when damage of the data file stopped a checkpoint.
@@ -91,8 +91,6 @@ const (
 	// locked: some 100 us.
 	portionSize  = 256
 	portionBytes = 256 << 10
-	// fillPercent is how full bbolt leaves the pages it splits.
-	fillPercent = 0.8
 )
 
 // Checkpoint runs a checkpoint and returns after its end. If another checkpoint is under way, it
@@ -122,11 +120,11 @@ func (s *Store) Checkpoint() error {
 func (cp *checkpointer) notWritten(err error) {
 	s := cp.s
 	switch {
-	case errors.Is(err, errUncertain):
+	case errors.Is(err, datafile.ErrUncertain):
 	case outOfSpace(err):
 		s.house.lowSpace.Store(true)
 		cp.backOff(roomBackoff)
-		if failed := s.file.giveBack(); failed != nil {
+		if failed := s.file.GiveBack(); failed != nil {
 			err = errors.Join(err, failed)
 		}
 		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything",
@@ -225,23 +223,19 @@ func (cp *checkpointer) writeMark(m mark, latest [][]byte) error {
 	if err := s.log.Settled(context.Background(), s.log.End()); err != nil {
 		return err
 	}
-	err := s.file.update(func(tx *bolt.Tx) error {
+	err := s.updateFile(func(tx *bolt.Tx) error {
 		for _, item := range garbage {
-			if err := putGarbage(tx, item); err != nil {
+			if err := datafile.PutGarbage(tx, item); err != nil {
 				return err
 			}
 		}
-		return putMeta(tx, format.MetaState, m.state.Append(nil))
+		return datafile.PutMeta(tx, format.MetaState, m.state.Append(nil))
 	})
 	if err == nil {
-		err = s.file.commitAgain()
+		err = s.commitAgain()
 	}
 	return err
 }
-
-// commitAgain commits the last transaction's state a second time: then both meta pages of the data
-// file lead to it, so damage to either does no harm.
-func (df *dataFile) commitAgain() error { return df.update(func(*bolt.Tx) error { return nil }) }
 
 // mark is the moment a checkpoint rotated the log.
 type mark struct {
@@ -367,7 +361,7 @@ func (cp *checkpointer) commitBatch(b *cpBatch) error {
 		return err
 	}
 	w := batchWriter{s: s, after: map[*slot]slotAfter{}}
-	if err := s.file.update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
+	if err := s.updateFile(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
 		cp.uncopy(b)
 		return err
 	}
@@ -382,42 +376,8 @@ func (cp *checkpointer) commitBatch(b *cpBatch) error {
 	return nil
 }
 
-// update runs fn in a write transaction of the data file. fn runs again if a signal interrupts the
-// commit. A store that has failed writes nothing more: its memory of the file's state may be wrong.
-func (df *dataFile) update(fn func(*bolt.Tx) error) error {
-	s := df.s
-	if err := s.failed.Load(); err != nil {
-		return *err
-	}
-	if err := s.options.Testing.step(StepWrite); err != nil {
-		return err
-	}
-	if err := vfs.Uninterrupted(func() error { return df.commit(fn) }); err != nil {
-		return err
-	}
-	return s.options.Testing.step(StepWritten)
-}
-
-// commit runs one attempt of update.
-func (df *dataFile) commit(fn func(*bolt.Tx) error) error {
-	defer df.s.checkpointer.syncing.Store(false)
-	committing := 0 // the transaction
-	err := df.transact(df.mu.db.Update, func(tx *bolt.Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		committing = tx.ID()
-		df.s.checkpointer.syncing.Store(true)
-		return nil
-	})
-	if err != nil && committing != 0 {
-		err = df.failedCommit(committing, err)
-	}
-	return err
-}
-
 // DiskBusy reports whether the data file is being synced; a sync of the log takes longer meanwhile.
-func (s *Store) DiskBusy() bool { return s.checkpointer.syncing.Load() }
+func (s *Store) DiskBusy() bool { return s.file.Syncing() }
 
 // workBegan returns the start of a piece of work for pace. It is real time, like pace's wait, and
 // not a test's clock.
@@ -433,6 +393,30 @@ func (cp *checkpointer) pace(began time.Duration) {
 	case <-time.After(workBegan() - began):
 	case <-s.quit.Done():
 	}
+}
+
+// verifyBatch verifies the slots that a batch will change, unless they are verified. A corrupt
+// record is no error here: the batch may replace it.
+func (cp *checkpointer) verifyBatch(b *cpBatch) error {
+	for run := range b.runs {
+		p, sl := run[0].p, run[0].sl
+		p.shard.mu.Lock()
+		sure := sl.verified || sl.onDisk == 0
+		p.shard.mu.Unlock()
+		if sure {
+			continue
+		}
+		err := cp.s.file.View(func(tx *bolt.Tx) error {
+			return datafile.VerifySlot(tx, format.SlotKey(nil, p.space, sl.num))
+		})
+		if bad := (*boltfile.Damage)(nil); errors.As(err, &bad) {
+			return err
+		}
+		p.shard.mu.Lock()
+		sl.verified = err == nil
+		p.shard.mu.Unlock()
+	}
+	return nil
 }
 
 // markClean notes in memory that a batch is on disk.

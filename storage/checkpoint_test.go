@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -158,8 +159,8 @@ func TestDamageWhileIdle(t *testing.T) {
 	set(1)
 	set(2)
 	damaged := true
-	h.s.options.Testing.OnStep = func(at Step) error {
-		if at == StepWrite && damaged {
+	h.s.options.Testing.OnStep = func(at datafile.Step) error {
+		if at == datafile.StepWrite && damaged {
 			return fmt.Errorf("%w: a page", ErrCorrupt)
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/wal"
 	"keyp/ttl"
@@ -92,18 +94,18 @@ func (h *harness) saved() {
 
 // leftover says whether the copy of a compaction is there.
 func (h *harness) leftover() bool {
-	_, err := os.Stat(filepath.Join(h.dir, compactFile))
+	_, err := os.Stat(filepath.Join(h.dir, datafile.CompactName))
 	return err == nil
 }
 
 func TestCompact(t *testing.T) {
 	h, names := filled(t)
-	old := h.s.file.mu.db
+	old := h.s.file.DB()
 	before, after, err := h.s.Compact()
-	if err != nil || after > before/2 || h.s.file.mu.db == old {
+	if err != nil || after > before/2 || h.s.file.DB() == old {
 		t.Fatalf("the file had %d bytes and has %d, %v", before, after, err)
 	}
-	if size, _ := h.s.file.use(); size != after {
+	if size, _ := h.s.file.Use(); size != after {
 		t.Errorf("the file has %d bytes, Compact said %d", size, after)
 	}
 	h.verify(names)
@@ -121,7 +123,7 @@ func TestCompact(t *testing.T) {
 
 // moment is what a power cut at some time leaves.
 type moment struct {
-	step  Step
+	step  datafile.Step
 	files map[string][]byte
 	fs    *vfs.Mem
 }
@@ -129,9 +131,9 @@ type moment struct {
 // at notes what is on disk. The data file and its copy are as the process sees them: what
 // a power cut may take from the copy is of no interest, since it gets its name only after
 // its last transaction was synced.
-func (h *harness) at(step Step, rng *rand.Rand) moment {
+func (h *harness) at(step datafile.Step, rng *rand.Rand) moment {
 	m := moment{step, map[string][]byte{}, h.fs.Crash(rng)}
-	for _, file := range []string{format.DataName, compactFile} {
+	for _, file := range []string{format.DataName, datafile.CompactName} {
 		if b, err := os.ReadFile(filepath.Join(h.dir, file)); err == nil {
 			m.files[file] = b
 		}
@@ -142,9 +144,12 @@ func (h *harness) at(step Step, rng *rand.Rand) moment {
 // restart makes the directory what it was and opens it. The store must be released.
 func (h *harness) restart(m moment) {
 	h.t.Helper()
-	for _, file := range []string{format.DataName, compactFile} {
+	for _, file := range []string{format.DataName, datafile.CompactName} {
 		path := filepath.Join(h.dir, file)
-		err := removeFile(path)
+		var err error
+		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
 		if b, ok := m.files[file]; ok {
 			err = errors.Join(err, os.WriteFile(path, b, 0o600))
 		}
@@ -162,7 +167,7 @@ func TestCrashDuringCompaction(t *testing.T) {
 	h, names := filled(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var moments []moment
-	h.s.options.Testing.OnStep = func(step Step) error {
+	h.s.options.Testing.OnStep = func(step datafile.Step) error {
 		moments = append(moments, h.at(step, rng))
 		return nil
 	}
@@ -172,9 +177,9 @@ func TestCrashDuringCompaction(t *testing.T) {
 	torn := h.at("", rng)
 	torn.step, torn.files = "torn",
 		map[string][]byte{format.DataName: moments[0].files[format.DataName],
-			compactFile: []byte("half a page")}
+			datafile.CompactName: []byte("half a page")}
 	moments = append(moments, torn)
-	seen := map[Step]bool{}
+	seen := map[datafile.Step]bool{}
 	for _, m := range moments {
 		seen[m.step] = true
 		if err := errors.Join(h.s.log.Close(), h.s.release()); err != nil {
@@ -188,7 +193,7 @@ func TestCrashDuringCompaction(t *testing.T) {
 		h.saved()
 		h.verify(names)
 	}
-	for _, step := range []Step{"batch", "proven", "renamed", "replaced"} {
+	for _, step := range []datafile.Step{"batch", "proven", "renamed", "replaced"} {
 		if !seen[step] {
 			t.Errorf("no crash at step %q", step)
 		}
@@ -201,7 +206,7 @@ func TestCompactionGivesUp(t *testing.T) {
 	broken := errors.New("broken")
 	tests := []struct {
 		name string
-		step Step // the moment; before all if empty
+		step datafile.Step // the moment; before all if empty
 		make func(h *harness) error
 		undo func(h *harness)
 		want error
@@ -233,8 +238,8 @@ func TestCompactionGivesUp(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h, names := filled(t)
-			old, was := h.s.file.mu.db, h.at("", rand.New(rand.NewPCG(3, 4))).files
-			h.s.options.Testing.OnStep = func(step Step) error {
+			old, was := h.s.file.DB(), h.at("", rand.New(rand.NewPCG(3, 4))).files
+			h.s.options.Testing.OnStep = func(step datafile.Step) error {
 				if step == tt.step {
 					return tt.make(h)
 				}
@@ -249,7 +254,7 @@ func TestCompactionGivesUp(t *testing.T) {
 			if !errors.Is(err, tt.want) || before != after {
 				t.Fatalf("from %d to %d, %v, want %v", before, after, err, tt.want)
 			}
-			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.file.mu.db != old ||
+			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.file.DB() != old ||
 				len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
 				t.Errorf("the files have changed")
 			}
@@ -272,7 +277,7 @@ func TestCompactionGivesUp(t *testing.T) {
 func TestRenamedAndNotSynced(t *testing.T) {
 	h, names := filled(t)
 	broken := errors.New("broken")
-	h.s.options.Testing.OnStep = func(step Step) error {
+	h.s.options.Testing.OnStep = func(step datafile.Step) error {
 		if step == "renamed" {
 			return broken
 		}
@@ -301,7 +306,7 @@ func TestRenamedAndNotSynced(t *testing.T) {
 func TestDamagedFileIsNotCompacted(t *testing.T) {
 	entry := func(bucket []byte, change func(b *bolt.Bucket, at, v []byte) error) func(*harness) {
 		return func(h *harness) {
-			err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+			err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 				b := tx.Bucket(bucket)
 				at, v := b.Cursor().First()
 				return change(b, bytes.Clone(at), bytes.Clone(v))
@@ -342,7 +347,7 @@ func TestDamagedFileIsNotCompacted(t *testing.T) {
 func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })
-	for i := range garbageStep + 100 {
+	for i := range datafile.GarbageStep + 100 {
 		k := h.s.Key(0, fmt.Appendf(nil, "key%d", i))
 		h.do(func(x *Txn) {
 			x.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"})
@@ -356,9 +361,9 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 		err = h.s.checkpointer.writeSince(moment)
 	}
 	if err == nil {
-		err = h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
-			more, err := h.s.checkpointer.collectSome(tx)
-			if !more || !isGarbage(tx, 1) {
+		err = h.s.file.DB().Update(func(tx *bolt.Tx) error {
+			more, err := datafile.CollectSome(tx)
+			if !more || !datafile.IsGarbage(tx, 1) {
 				t.Error("the keyspace is gone after one step")
 			}
 			return err
@@ -389,11 +394,11 @@ func TestCompactionBesideEverything(t *testing.T) {
 	const writers, ops, keys = 4, 2000, 1500
 	var s *Store
 	var replaced atomic.Int32
-	options.Testing.OnStep = func(step Step) error {
+	options.Testing.OnStep = func(step datafile.Step) error {
 		switch step {
-		case StepReplaced:
+		case datafile.StepReplaced:
 			replaced.Add(1)
-		case StepBatch, StepProving, StepProven, StepRenamed:
+		case datafile.StepBatch, datafile.StepProving, datafile.StepProven, datafile.StepRenamed:
 		default:
 			return nil // of a checkpoint, also while the store is opened
 		}
@@ -470,7 +475,7 @@ func TestFileDoesNotGrow(t *testing.T) {
 			t.Fatalf("%d keys were reaped", n)
 		}
 		h.saved()
-		err := h.s.file.view(func(tx *bolt.Tx) error {
+		err := h.s.file.View(func(tx *bolt.Tx) error {
 			pages = tx.Size() / format.PageSize // the highest one ever used
 			return nil
 		})

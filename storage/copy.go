@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/object"
@@ -264,15 +265,15 @@ func (s *Store) cellOf(r portions) *cell {
 func (cp *checkpointer) wipe(id uint64) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	left := false
-	err := cp.s.file.view(func(tx *bolt.Tx) error {
+	err := cp.s.file.View(func(tx *bolt.Tx) error {
 		k, _ := tx.Bucket(format.BucketElements).Cursor().Seek(prefix)
 		left = bytes.HasPrefix(k, prefix)
 		return nil
 	})
 	for left && err == nil {
 		began := workBegan()
-		err = cp.s.file.update(func(tx *bolt.Tx) (err error) {
-			left, err = deleteRange(tx.Bucket(format.BucketElements), prefix)
+		err = cp.s.updateFile(func(tx *bolt.Tx) (err error) {
+			left, err = datafile.DeleteRange(tx.Bucket(format.BucketElements), prefix)
 			return err
 		})
 		cp.pace(began)

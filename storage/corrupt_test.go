@@ -21,6 +21,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/wal"
 	"keyp/ttl"
@@ -54,8 +55,9 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string,
 	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT"), 10, 32); err == nil {
 		cases = n / part
 	}
-	freelistType = bolt.FreelistArrayType // of all stores: so no test that calls this is parallel
-	defer func() { freelistType = bolt.FreelistMapType }()
+	// Of all stores: so no test that calls this is parallel.
+	datafile.FreelistType = bolt.FreelistArrayType
+	defer func() { datafile.FreelistType = bolt.FreelistMapType }()
 	base := testkit.MemoryDir(t)
 	sound := makeSound(t, filepath.Join(base, "sound"))
 	counts := map[string]int{}
@@ -99,7 +101,7 @@ func openCorrupt(dir string, at clock.Clock) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.file.mu.db.NoSync = true // no crash here
+	s.file.DB().NoSync = true // no crash here
 	s.bounds.deadlinesAtOnce = 32
 	s.bounds.batchBytes, s.bounds.pendingBytes = 64<<10, 4000
 	return s, nil
@@ -155,7 +157,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 	if c.s, err = openCorrupt(c.dir, c.clock); err != nil {
 		t.Fatal(err)
 	}
-	must(c.s.file.view(c.hasEverything))
+	must(c.s.file.View(c.hasEverything))
 	sound.want = model{}
 	for _, n := range sound.names {
 		if v, found, err := c.read(n); err != nil {
@@ -174,11 +176,11 @@ func makeSound(t *testing.T, dir string) *soundDir {
 // entriesOf are the entries of the data file, by bucket.
 func entriesOf(t *testing.T, s *Store) map[string]map[string]string {
 	all := map[string]map[string]string{}
-	err := s.file.view(func(tx *bolt.Tx) error {
+	err := s.file.View(func(tx *bolt.Tx) error {
 		for _, name := range format.Buckets {
 			b := map[string]string{}
 			all[string(name)] = b
-			if err := each(tx, name, nil, nil, func(k, v []byte) error {
+			if err := datafile.Each(tx, name, nil, nil, func(k, v []byte) error {
 				b[string(k)] = string(v)
 				return nil
 			}); err != nil {
@@ -206,7 +208,7 @@ func rewrite(t *testing.T, path string, before, after map[string]map[string]stri
 	}
 	must(os.Remove(path))
 	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize,
-		FreelistType: freelistType, NoSync: true})
+		FreelistType: datafile.FreelistType, NoSync: true})
 	must(err)
 	db.AllocSize = 64 << 10
 	for _, name := range format.Buckets {

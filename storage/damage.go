@@ -6,7 +6,11 @@ import (
 	"strings"
 	"sync"
 
+	bolt "go.etcd.io/bbolt"
+
 	"keyp/internal/boltfile"
+	"keyp/storage/datafile"
+	"keyp/storage/format"
 )
 
 // damages contains the places of the data file that were already logged as damaged.
@@ -73,4 +77,20 @@ func damagedPlace(err error) string {
 		return "page " + page
 	}
 	return err.Error()
+}
+
+// repairTimes replaces the damaged times of an image, and logs and counts the damage.
+func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
+	if !im.BadTime {
+		return
+	}
+	s.stats.BadDeadlines.Add(1)
+	if datafile.RepairTimes(tx, at, im) {
+		s.options.Logger.Error("the deadline of a key is corrupt on disk, and was repaired", "key",
+			Clip(im.Name), "deadline", im.Deadline)
+	} else {
+		s.options.Logger.Error(
+			"the deadline of a key is corrupt on disk; the key is now persistent",
+			"key", Clip(im.Name))
+	}
 }

@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/testkit/await"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/storage/wal"
@@ -24,7 +25,7 @@ import (
 func (h *harness) alter(k Key, change func(record []byte) []byte) {
 	h.t.Helper()
 	at := format.DiskKey(nil, h.s.spaces.ids[k.DB], k)
-	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+	err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketValues)
 		record := append([]byte(nil), b.Get(at)...)
 		if len(record) == 0 {
@@ -153,8 +154,8 @@ func TestCorruptDeadlineBehindAnElement(t *testing.T) {
 func TestCorruptDeadlineMakesTheKeyPersistent(t *testing.T) {
 	h, k := stored(t, "k", "v", 5000)
 	h.damageDeadline(k)
-	if err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
-		return putMeta(tx, format.MetaDoubt, nil)
+	if err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
+		return datafile.PutMeta(tx, format.MetaDoubt, nil)
 	}); err != nil {
 		// So ttl proves nothing.
 		t.Fatal(err)
@@ -185,7 +186,7 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, k := stored(t, "k", strings.Repeat("v", size), 5000)
 			if size > format.InlineMax {
-				err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+				err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 					b := tx.Bucket(format.BucketElements)
 					at, rec := b.Cursor().First()
 					rec = append([]byte(nil), rec...)
@@ -514,7 +515,7 @@ func TestDamagedMeta(t *testing.T) {
 				other := h.s.Key(0, []byte("other"))
 				h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(0), Event{}) }, other)
 				if err := damage(filepath.Join(h.s.options.Dir, format.DataName),
-					2*h.s.file.mu.db.Info().PageSize); err != nil {
+					2*h.s.file.DB().Info().PageSize); err != nil {
 					t.Fatal(err)
 				}
 				ended := make(chan string)

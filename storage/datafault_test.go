@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/testkit"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -126,7 +127,8 @@ func (h *faulty) stop(powerCut bool, seed int) {
 		h.fs = h.fs.Crash(rand.New(rand.NewPCG(uint64(seed), 1)))
 	}
 	var paths []string
-	for _, name := range []string{format.DataName, newFile, compactFile, receivedFile} {
+	for _, name := range []string{format.DataName, datafile.NewName, datafile.CompactName,
+		datafile.ReceivedName} {
 		paths = append(paths, filepath.Join(h.dir, name))
 	}
 	if err := h.fs.Restore(paths...); err != nil {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"keyp/storage/procmem"
 	"strings"
 	"time"
 
@@ -62,11 +63,11 @@ type heapDefrag struct {
 // defragmentHeap begins to copy all objects if there are large gaps between them and memory is
 // nearly full, or continues to copy them. It does not begin while many keys leave memory for
 // others: the new keys fill the gaps.
-func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
+func (h *housekeeper) defragmentHeap(m procmem.Memory, limit int64) {
 	d := &h.heapDefrag
 	share := limit / heapGapShare
 	if !d.running {
-		gaps, left, since := h.overhead.gaps()
+		gaps, left, since := h.overhead.Gaps()
 		if limit == 0 || m.Used < limit-share || left > share/2 || since < d.ended {
 			return
 		}

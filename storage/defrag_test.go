@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/storage/procmem"
 	"keyp/storage/slab"
 	"keyp/ttl"
 )
@@ -89,20 +90,20 @@ func TestDefragmentHeap(t *testing.T) {
 	}
 	used, _ := h.s.measure()
 	house, now := &h.s.house, time.Duration(1)
-	process := ProcessMemory{Used: limit}
+	process := procmem.Memory{Used: limit}
 	left := int64(0) // how much has left memory lately
 	// pass lets some time go by with gaps of so many bytes, and returns how many objects are
 	// copied.
 	pass := func(gaps int64) (copies int) {
 		for range 3 {
-			now += overheadTime
-			h.clock.Advance(overheadTime)
+			now += procmem.OverheadTime
+			h.clock.Advance(procmem.OverheadTime)
 			process.Cycles++
 			process.Gaps = gaps
-			house.overhead.charge(process, now, used, limit)
+			house.overhead.Charge(process, now, used, limit)
 		}
 		before := objects()
-		house.overhead.current.left = left
+		house.overhead.Left(left)
 		house.defragmentHeap(process, limit)
 		for house.heapDefrag.running {
 			house.defragmentHeap(process, limit)

@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -189,7 +190,7 @@ func (w *diskDeadlines) expire(due ttl.NamedEntry, now int64, wait bool) (gone, 
 		var at format.Times
 		var typ object.Type
 		current, inline := false, false
-		err := s.file.view(func(tx *bolt.Tx) (err error) {
+		err := s.file.View(func(tx *bolt.Tx) (err error) {
 			im, err := format.ParseImage(on, tx.Bucket(format.BucketValues).Get(on))
 			s.repairTimes(tx, on, &im)
 			if current = err == nil && im.Due() == due.Deadline; current {
@@ -356,19 +357,19 @@ func (w *diskDeadlines) join(from ttl.NamedEntry, entries []ttl.NamedEntry, end 
 func (w *diskDeadlines) read(from ttl.NamedEntry) (entries []ttl.NamedEntry, end ttl.NamedEntry,
 	err error) {
 	const ahead = 60_000
-	err = w.s.file.view(func(tx *bolt.Tx) error {
+	err = w.s.file.View(func(tx *bolt.Tx) error {
 		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)),
 			func(e format.TTLEntry) error {
 				entry := ttl.NamedEntry{Deadline: e.Due, ID: string(e.On)}
 				if len(entries) >= w.s.bounds.deadlinesAtOnce {
 					end = entry
-					return errEnough
+					return datafile.ErrEnough
 				}
 				entries = append(entries, entry)
 				return nil
 			})
 		if err != nil {
-			if err == errEnough {
+			if err == datafile.ErrEnough {
 				err = nil
 			}
 			return err
@@ -398,9 +399,9 @@ func (w *diskDeadlines) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntr
 		last = append(append(last[:0:0], at...), 0)
 		return fn(e)
 	}
-	err := each(tx, format.BucketTTL, from, nil, visit)
+	err := datafile.Each(tx, format.BucketTTL, from, nil, visit)
 	if errors.Is(err, ErrCorrupt) {
-		err = each(tx, format.BucketTTL, from, w.report, visit)
+		err = datafile.Each(tx, format.BucketTTL, from, w.report, visit)
 	}
 	return err
 }

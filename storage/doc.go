@@ -37,7 +37,7 @@
 //	globalTxn.gate    the global transaction, and others while they lock several shards
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
 //	shown.mu          the records of the time
-//	dataFile.mu       readers of the data file, and a compaction that replaces it
+//	datafile.File.mu  readers of the data file, and a compaction that replaces it
 //	diskDeadlines.mu, loads.mu, arrivals.mu, garbage.mu, and the log's own
 //
 // must be locked in this order. Each is in a struct with the fields that it guards. The fields of a

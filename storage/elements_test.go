@@ -324,7 +324,7 @@ func TestTimedOfOlderVersion(t *testing.T) {
 	h.saved()
 	h.do(func(x *Txn) { x.Delete(keys[1], Deleted) }, keys[1])
 	h.commit()
-	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+	err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketMeta)
 		sealed := b.Get(format.MetaState)
 		plain, _ := format.Unseal(format.MetaState, sealed)

@@ -11,17 +11,18 @@ import (
 	"keyp/ttl"
 )
 
-// This file lists keys by their own deadlines, page by page.
+// This file lists keys by their own deadlines, or by their next ones, page by page. A key's next
+// deadline is its own or the first one of its elements, whichever is earlier.
 //
 // They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this
 // order. The expiration index has it too, except among the keys of one slot with one deadline.
 // These keys are sorted if they are few. If they are many, the slot's table is walked, which is in
-// the order of hashes. So a DueCursor is enough to continue: the server keeps
-// no state, and the keys may move between memory and disk.
+// the order of hashes. So a DueCursor is enough to continue: the server keeps no state, and the
+// keys may move between memory and disk.
 //
 // Both the index and ttl have a key by its next deadline. If that is the deadline of an element, a
-// further index has the key's own deadline: an index of its part if the key is in memory
-// (ownDeadlines), or of the store if it is only on disk (laterDeadlines).
+// further index has the key's own deadline, for pages by own deadlines: an index of its part if the
+// key is in memory (ownDeadlines), or of the store if it is only on disk (laterDeadlines).
 //
 // A page looks at memory first, and then at the disk. A key that is only on disk at the first look
 // stays in ttl for as long as its deadline stays and it is not loaded; keys that are loaded
@@ -89,18 +90,52 @@ var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048}
 // durable up to the end that it has when Expiring returns.
 func (v View) Expiring(db int, from, until DueCursor, count int, match func(name []byte) bool,
 	typ string) (list []DueKey, next DueCursor, more bool, err error) {
-	v.applyPostponed(db)
-	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ,
-		from: from, through: until,
-		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover}}
+	l := expiring{View: v, db: db, count: count, match: match, typ: typ, from: from}
+	return l.run(until)
+}
+
+// NextDue lists the first keys of a database by their next deadlines, from from on and before until
+// (Unix ms). It lists about count keys at most, those with matching names. The list has all keys
+// that are due before through. It has no due keys, and a key whose deadline changes meanwhile once,
+// at the later deadline, or not at all. If a global transaction has a shard for too long, the error
+// is errTaken.
+func (s *Store) NextDue(db int, from, until int64, count int,
+	match func(name []byte) bool) (list []DueKey, through int64, err error) {
+	l := expiring{View: s.patient(), db: db, count: count, match: match, next: true,
+		from: DueCursor{Deadline: from}}
+	end := DueCursor{Deadline: until}
+	if until == math.MaxInt64 {
+		end = DueEnd
+	}
+	list, next, more, err := l.run(end)
+	if !more {
+		next.Deadline = until
+	}
+	last := map[string]int{}
+	for i, k := range list {
+		last[string(k.Name)] = i
+	}
+	i := -1
+	return slices.DeleteFunc(list, func(k DueKey) bool {
+		i++
+		return last[string(k.Name)] != i
+	}), next.Deadline, err
+}
+
+// run makes the page, which ends before until.
+func (l *expiring) run(until DueCursor) (list []DueKey, next DueCursor, more bool, err error) {
+	v, from := l.View, l.from
+	v.applyPostponed(l.db)
+	l.now, l.through = v.now(), until
+	l.most = pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover}
 	if v.t != nil {
-		l.count, l.most = min(count, withinMost), boundsWithin
+		l.count, l.most = min(l.count, withinMost), boundsWithin
 		l.most.cover = min(l.most.cover, v.s.bounds.cover)
 	}
 	if from.Deadline <= l.now {
 		l.clipped, l.from = true, DueCursor{Deadline: l.now + 1}
 	}
-	begin, err := l.from, error(nil)
+	begin := l.from
 	for tries, same := 0, false; !same && err == nil; tries++ {
 		if l.list, l.size, l.through = nil, 0, until; tries == swapTries {
 			l.through = begin // the next call tries again
@@ -110,7 +145,7 @@ func (v View) Expiring(db int, from, until DueCursor, count int, match func(name
 			l.hidden = true // what the other keyspace had was left out, perhaps
 		}
 	}
-	if l.hidden {
+	if l.hidden && !v.passing {
 		v.s.logTime()
 	}
 	if err != nil {
@@ -119,7 +154,7 @@ func (v View) Expiring(db int, from, until DueCursor, count int, match func(name
 	l.trim()
 	list = make([]DueKey, len(l.list))
 	for i, k := range l.list {
-		list[i] = DueKey{DB: db, Name: k.name, At: k.cursor.Deadline}
+		list[i] = DueKey{DB: l.db, Name: k.name, At: k.cursor.Deadline, Element: k.element}
 	}
 	return list, l.through, l.through.Before(until), nil
 }
@@ -167,6 +202,7 @@ type expiring struct {
 	count int
 	match func(name []byte) bool
 	typ   string
+	next  bool // by next deadlines, and not by the keys' own
 
 	from, through DueCursor // the list is complete from the one to the other
 	clipped       bool      // the page was to begin before now
@@ -186,9 +222,10 @@ type expiring struct {
 // expiringKey is a key that was found. The hash in its place is set later, when no shard is locked
 // except those of a transaction.
 type expiringKey struct {
-	cursor DueCursor
-	name   []byte
-	typ    object.Type
+	cursor  DueCursor
+	name    []byte
+	typ     object.Type
+	element bool // the deadline is that of an element
 }
 
 // trim sorts the list, removes duplicates, and cuts the list to the size of a page.
@@ -302,14 +339,14 @@ func (l *expiring) lookAtIndex(p *part, at DueCursor) (next DueCursor, looks int
 				return false
 			}
 			n, inGroup, looks = n+1, inGroup+1, looks+1
-			if !elements || !p.byElement(e) {
+			if l.next || !elements || !p.byElement(e) {
 				l.ids = append(l.ids, e)
 			}
 			return true
 		})
 	}
 	gather(p.index, true)
-	if p.own.index != nil {
+	if p.own.index != nil && !l.next {
 		gather(p.own.index, false)
 	}
 	if cut && limit == start {
@@ -339,7 +376,7 @@ func (l *expiring) lookAtSlot(p *part, at DueCursor) (next DueCursor, looks int)
 	sl := p.slot(Key{Slot: at.Slot})
 	l.step, l.names, l.cells = l.step[:0], l.names[:0], l.cells[:0]
 	after, done := sl.table.WalkBucket(uint32(at.Hash>>keytable.HashShift), func(c *cell) {
-		if looks++; exists(c) && p.deadline(*c) == at.Deadline {
+		if looks++; exists(c) && l.deadline(p, *c) == at.Deadline {
 			l.cells = append(l.cells, *c)
 		}
 	})
@@ -371,7 +408,8 @@ func (l *expiring) add(p *part, c cell, id uint64, place DueCursor) {
 		l.hidden = true
 		return
 	}
-	k := expiringKey{cursor: place, typ: object.TypeString}
+	k := expiringKey{cursor: place, typ: object.TypeString,
+		element: l.next && p.deadline(c) != place.Deadline}
 	if o != nil { // its name never changes, so a long one is not copied while the shard is locked
 		k.name, k.typ = o.name(), o.val.Type()
 	} else {
@@ -380,6 +418,14 @@ func (l *expiring) add(p *part, c cell, id uint64, place DueCursor) {
 		k.name = l.names[from:]
 	}
 	l.step = append(l.step, k)
+}
+
+// deadline returns the deadline by which a key in memory is listed.
+func (l *expiring) deadline(p *part, c cell) int64 {
+	if l.next {
+		return p.due(c)
+	}
+	return p.deadline(c)
 }
 
 // nowFor returns the time that decides whether a key in memory is due.

@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 )
 
@@ -39,7 +40,7 @@ func (l *expiring) onDisk() error {
 		return err
 	}
 	looks := 0
-	for known.Before(l.from) {
+	for !l.next && known.Before(l.from) {
 		if looks > l.most.cover { // a later page goes on
 			l.through = l.from
 			return nil
@@ -61,9 +62,12 @@ func (l *expiring) onDisk() error {
 		if err != nil {
 			return err
 		}
-		later, next := l.s.later.between(space, at, next)
-		if later, err = l.nameOnDisk(later); err != nil {
-			return err
+		var later []expiringOnDisk
+		if !l.next {
+			later, next = l.s.later.between(space, at, next)
+			if later, err = l.nameOnDisk(later); err != nil {
+				return err
+			}
 		}
 		keys = slices.DeleteFunc(append(keys, later...), func(k expiringOnDisk) bool {
 			size += len(k.key.Name)
@@ -98,8 +102,10 @@ func (l *expiring) beginOnDisk() (space uint32, known DueCursor, err error) {
 		return 0, known, err
 	}
 	defer l.unlock(sh)
-	space = l.s.spaces.ids[l.db]
-	return space, l.s.later.begin(space), nil
+	if space = l.s.spaces.ids[l.db]; !l.next {
+		known = l.s.later.begin(space)
+	}
+	return space, known, nil
 }
 
 // readTTL reads about most entries of ttl, from the place at on and before until. next is the place
@@ -117,69 +123,70 @@ func (l *expiring) readTTL(space uint32, at, until DueCursor, most int,
 		}
 		begin, others, last := from, 0, DueCursor{}
 		from = nil
-		err = l.s.file.view(func(tx *bolt.Tx) error {
-			err := each(tx, format.BucketTTL, begin, func(error) {}, func(k, v []byte) error {
-				if bytes.Compare(k, begin) < 0 {
-					return nil
-				}
-				looks++
-				e, ok := format.ParseTTL(k, v)
-				if !ok {
-					return nil
-				}
-				if e.Due < 0 || e.Due > until.Deadline {
-					return errEnough
-				}
-				if of := binary.BigEndian.Uint32(e.On); of != space {
-					if others++; others <= walkNames {
+		err = l.s.file.View(func(tx *bolt.Tx) error {
+			err := datafile.Each(tx, format.BucketTTL, begin, func(error) {},
+				func(k, v []byte) error {
+					if bytes.Compare(k, begin) < 0 {
 						return nil
 					}
-					// Many entries of other databases: skip to where the next of this one may be.
-					on := DueCursor{Deadline: e.Due}
-					if of > space {
-						on = behindSlot(e.Due, Slots-1)
-					}
-					switch {
-					case !on.Before(until):
-					case looks > most:
-						next = on
-					default:
-						from = diskCursor(space, on)
-					}
-					return errEnough
-				}
-				others = 0
-				place := cursorOnDisk(e.Due, e.On)
-				if !place.Before(until) {
-					return errEnough
-				}
-				if (looks > most || size > dueBytes) && place != last && at.Before(place) {
-					next = place
-					return errEnough
-				}
-				last = place
-				to := &keys
-				if e.Element {
-					im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
-					if err != nil || im.BadTime {
+					looks++
+					e, ok := format.ParseTTL(k, v)
+					if !ok {
 						return nil
 					}
-					if im.Deadline == 0 || im.Due() == im.Deadline {
+					if e.Due < 0 || e.Due > until.Deadline {
+						return datafile.ErrEnough
+					}
+					if of := binary.BigEndian.Uint32(e.On); of != space {
+						if others++; others <= walkNames {
+							return nil
+						}
+						// Many entries of other databases: skip to where this one may be next.
+						on := DueCursor{Deadline: e.Due}
+						if of > space {
+							on = behindSlot(e.Due, Slots-1)
+						}
+						switch {
+						case !on.Before(until):
+						case looks > most:
+							next = on
+						default:
+							from = diskCursor(space, on)
+						}
+						return datafile.ErrEnough
+					}
+					others = 0
+					place := cursorOnDisk(e.Due, e.On)
+					if !place.Before(until) {
+						return datafile.ErrEnough
+					}
+					if (looks > most || size > dueBytes) && place != last && at.Before(place) {
+						next = place
+						return datafile.ErrEnough
+					}
+					last = place
+					to := &keys
+					if e.Element && !l.next {
+						im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
+						if err != nil || im.BadTime {
+							return nil
+						}
+						if im.Deadline == 0 || im.Due() == im.Deadline {
+							return nil
+						}
+						to, place = &owns, cursorOnDisk(im.Deadline, e.On)
+					} else if !names {
 						return nil
 					}
-					to, place = &owns, cursorOnDisk(im.Deadline, e.On)
-				} else if !names {
+					one := expiringOnDisk{cursor: place, on: bytes.Clone(e.On), later: to == &owns}
+					var damage error
+					if _, one.key, damage = l.s.keyOnDisk(tx, one.on); damage == nil {
+						*to = append(*to, one)
+						size += len(one.key.Name)
+					}
 					return nil
-				}
-				one := expiringOnDisk{cursor: place, on: bytes.Clone(e.On), later: e.Element}
-				var damage error
-				if _, one.key, damage = l.s.keyOnDisk(tx, one.on); damage == nil {
-					*to = append(*to, one)
-					size += len(one.key.Name)
-				}
-				return nil
-			})
-			if err == errEnough {
+				})
+			if err == datafile.ErrEnough {
 				return nil
 			}
 			return err
@@ -194,7 +201,9 @@ func (l *expiring) readTTL(space uint32, at, until DueCursor, most int,
 	if err := l.confirm(space, owns); err != nil { // drops those that are not only on disk
 		return nil, at, looks, err
 	}
-	l.s.later.known(space, at, next)
+	if !l.next {
+		l.s.later.known(space, at, next)
+	}
 	return keys, next, looks, nil
 }
 
@@ -203,7 +212,7 @@ func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, er
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	err = l.s.file.view(func(tx *bolt.Tx) error {
+	err = l.s.file.View(func(tx *bolt.Tx) error {
 		for _, k := range keys {
 			if _, key, damage := l.s.keyOnDisk(tx, k.on); damage == nil {
 				k.key = key
@@ -238,17 +247,17 @@ func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	return l.s.file.view(func(tx *bolt.Tx) error {
+	return l.s.file.View(func(tx *bolt.Tx) error {
 		for _, k := range unknown {
 			now := l.onDiskAt(k)
 			im, err := format.ParseImage(k.on, tx.Bucket(format.BucketValues).Get(k.on))
-			if err != nil || im.BadTime || im.Deadline != k.cursor.Deadline {
+			if err != nil || im.BadTime || l.deadlineOnDisk(&im) != k.cursor.Deadline {
 				if k.later {
 					l.s.later.drop(k.cursor.Deadline, k.on)
 				}
 				continue
 			}
-			live, err := readLive(tx, &im, now)
+			live, err := datafile.ReadLive(tx, &im, now)
 			if err != nil {
 				continue // a command that reads the key reports it
 			}
@@ -256,10 +265,19 @@ func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 				l.hidden = true
 				continue
 			}
-			l.step = append(l.step, expiringKey{cursor: k.cursor, name: k.key.Name, typ: im.Type})
+			l.step = append(l.step, expiringKey{cursor: k.cursor, name: k.key.Name, typ: im.Type,
+				element: im.Deadline != k.cursor.Deadline})
 		}
 		return nil
 	})
+}
+
+// deadlineOnDisk returns the deadline by which a key that is only on disk is listed.
+func (l *expiring) deadlineOnDisk(im *format.Image) int64 {
+	if l.next {
+		return im.Due()
+	}
+	return im.Deadline
 }
 
 // onDiskAt returns the time that decides whether a key that is only on disk is due.
@@ -292,7 +310,7 @@ func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk,
 			l.s.later.drop(k.cursor.Deadline, k.on)
 		}
 		switch {
-		case exists(c) && p.deadline(*c) == k.cursor.Deadline:
+		case exists(c) && l.deadline(p, *c) == k.cursor.Deadline:
 			l.add(p, *c, p.id(sl, *c), k.cursor)
 		case c == nil && sl.partial:
 			*unknown = append(*unknown, k)

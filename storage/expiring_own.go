@@ -76,19 +76,26 @@ func (d *laterDeadlines) take(l *expiring) []expiringOnDisk {
 	return arrived
 }
 
-// loaded notes a key that comes into memory with its own deadline. next: that is also its next
-// deadline. Its shard is locked.
-func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
-	if deadline == 0 || d.pages.Load() == 0 && (next || d.keyspaces.Load() == 0) {
+// loaded notes a key that comes into memory with its own deadline and its next one. Its shard is
+// locked.
+func (d *laterDeadlines) loaded(p *part, k Key, own, next int64) {
+	if next == 0 || d.pages.Load() == 0 && (own == next || d.keyspaces.Load() == 0) {
 		return
 	}
 	on := format.DiskKey(nil, p.space, k)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for l, list := range d.mu.arrived {
-		d.mu.arrived[l] = append(list, expiringOnDisk{cursor: cursorOnDisk(deadline, on), on: on})
+		deadline := own
+		if l.next {
+			deadline = next
+		}
+		if deadline != 0 {
+			d.mu.arrived[l] = append(list,
+				expiringOnDisk{cursor: cursorOnDisk(deadline, on), on: on})
+		}
 	}
-	d.remove(deadline, on)
+	d.remove(own, on)
 }
 
 // laterOf are the later deadlines of a keyspace.

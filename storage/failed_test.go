@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -24,8 +25,8 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h.saved()
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
 	h.commit()
-	h.s.options.Testing.OnStep = func(step Step) error {
-		if step == StepWrite {
+	h.s.options.Testing.OnStep = func(step datafile.Step) error {
+		if step == datafile.StepWrite {
 			return syscall.ENOSPC
 		}
 		return nil
@@ -38,8 +39,8 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	if n := h.elements(); n != 0 {
 		t.Errorf("%d elements of an emptied database are left on disk", n)
 	}
-	err := h.s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketValues, nil, nil, func(at, _ []byte) error {
+	err := h.s.file.View(func(tx *bolt.Tx) error {
+		return datafile.Each(tx, format.BucketValues, nil, nil, func(at, _ []byte) error {
 			t.Errorf("record %x is left", at)
 			return nil
 		})
@@ -65,13 +66,13 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
 	h.commit()
 	deleted := false
-	h.s.options.Testing.OnStep = func(step Step) error {
+	h.s.options.Testing.OnStep = func(step datafile.Step) error {
 		switch {
-		case step == StepWritten && !deleted: // the old key's shard is written
+		case step == datafile.StepWritten && !deleted: // the old key's shard is written
 			deleted = true
 			h.do(func(x *Txn) { x.Delete(to, Deleted) }, to)
 			h.commit()
-		case step == StepWrite && deleted && len(h.s.garbage.mu.items) == 0:
+		case step == datafile.StepWrite && deleted && len(h.s.garbage.mu.items) == 0:
 			// The last transaction has taken the items.
 			return syscall.ENOSPC
 		}

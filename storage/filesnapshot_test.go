@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/snapshotfile"
 	"keyp/ttl"
@@ -62,7 +63,9 @@ func TestSnapshotAndLog(t *testing.T) {
 			}
 		}
 		if rapid.Bool().Draw(rt, "unfinished") { // the file is newer in places than its state
-			h.s.options.Testing.OnStep = only(StepWrite, func() error { return ErrDeposed })
+			h.s.options.Testing.OnStep = only(datafile.StepWrite, func() error {
+				return ErrDeposed
+			})
 			if err := h.s.Checkpoint(); !errors.Is(err, ErrDeposed) {
 				h.t.Fatalf("the checkpoint: %v", err)
 			}
@@ -85,7 +88,7 @@ func TestSnapshotAndLog(t *testing.T) {
 			h.saved()
 		}
 		pieces := 0
-		h.s.options.Testing.OnStep = only(StepPiece, func() error {
+		h.s.options.Testing.OnStep = only(datafile.StepPiece, func() error {
 			pieces++
 			switch rapid.IntRange(0, 2).Draw(rt, "meanwhile") {
 			case 0:
@@ -165,7 +168,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 					x.SetString(k, []byte(strings.Repeat("v", 100_000)), ttl.Deadline{}, eventSet)
 				}, k)
 				h.saved()
-				h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
+				h.s.file.GiveUp()
 			}
 			return nil
 		},
@@ -178,7 +181,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 				}, k)
 			}
 			h.saved()
-			h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
+			h.s.file.GiveUp()
 			return nil
 		},
 		ErrClosed.Error():        func(h *faulty) error { return h.s.Close(true) },
@@ -276,11 +279,11 @@ func TestReceiveFaults(t *testing.T) {
 		}
 		o := h.options()
 		renamed, taken := o.Testing.OnStep, false
-		o.Testing.OnStep = func(at Step) error {
+		o.Testing.OnStep = func(at datafile.Step) error {
 			if err := renamed(at); err != nil {
 				return err
 			}
-			taken = taken || at == StepTaken
+			taken = taken || at == datafile.StepTaken
 			return next()
 		}
 		_, err := Receive(o, bytes.NewReader(stream), segment, nil)

@@ -140,7 +140,7 @@ func TestFlushOfNothing(t *testing.T) {
 		h.check()
 		h.reopen()
 	}
-	if err := h.s.file.view(func(tx *bolt.Tx) error {
+	if err := h.s.file.View(func(tx *bolt.Tx) error {
 		for _, b := range [][]byte{format.BucketValues, format.BucketSlots, format.BucketGarbage} {
 			if k, _ := tx.Bucket(b).Cursor().First(); k != nil {
 				t.Errorf("bucket %s has %x", b, k)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/internal/testkit/await"
+	"keyp/storage/datafile"
 	"keyp/storage/wal"
 	"keyp/ttl"
 )
@@ -225,7 +226,7 @@ func TestFollowerHides(t *testing.T) {
 		h.clock.Set(base + 1020)
 		look()
 		looks = 0
-		h.s.options.Testing.OnStep = func(at Step) error {
+		h.s.options.Testing.OnStep = func(at datafile.Step) error {
 			if at == StepPortion {
 				look()
 			}

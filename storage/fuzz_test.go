@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/testkit"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -275,7 +276,7 @@ func startAgain(h *harness) error {
 func (h *harness) start() (*Store, error) {
 	s, _, err := Open(h.options())
 	if err == nil {
-		s.file.mu.db.NoSync = true
+		s.file.DB().NoSync = true
 	}
 	return s, err
 }
@@ -382,18 +383,18 @@ func FuzzDataFile(f *testing.F) {
 		h.reopen()
 		m := fileMaker{testkit.Dice{Data: data}}
 		if m.One(2) { // pending is empty after a clean stop
-			err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
-				var d dueChanges
-				d.add(format.DiskKey(nil, h.s.spaces.ids[0], h.s.Key(0, []byte("due"))),
+			err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
+				var d datafile.Changes
+				d.Add(format.DiskKey(nil, h.s.spaces.ids[0], h.s.Key(0, []byte("due"))),
 					format.Times{Deadline: h.clock.Now() + 1000}, format.Times{Deadline: 5})
-				_, err := d.write(tx)
+				_, err := d.Write(tx)
 				return err
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+		err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 			for !m.Over() {
 				if err := m.change(tx); err != nil {
 					return err

@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -76,8 +77,8 @@ func testRenamedBeside(t *testing.T, shards [3]int, at int, crash bool,
 	h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
 	h.commit()
 	steps := 0
-	h.s.options.Testing.OnStep = func(step Step) error {
-		if step == StepWrite || step == StepWritten {
+	h.s.options.Testing.OnStep = func(step datafile.Step) error {
+		if step == datafile.StepWrite || step == datafile.StepWritten {
 			if steps++; steps == at {
 				happens(h, to, next, other)
 				h.commit()
@@ -125,8 +126,8 @@ func (h *harness) keyOf(shard int) Key {
 
 // elements is how many the data file has of all values.
 func (h *harness) elements() (n int) {
-	err := h.s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketElements, nil, nil, func(_, _ []byte) error {
+	err := h.s.file.View(func(tx *bolt.Tx) error {
+		return datafile.Each(tx, format.BucketElements, nil, nil, func(_, _ []byte) error {
 			n++
 			return nil
 		})

@@ -13,6 +13,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/wal"
 )
@@ -143,8 +144,8 @@ func (h *harness) options() Options {
 }
 
 // only is an OnStep that calls fn at one step.
-func only(step Step, fn func() error) func(Step) error {
-	return func(at Step) error {
+func only(step datafile.Step, fn func() error) func(datafile.Step) error {
+	return func(at datafile.Step) error {
 		if at != step {
 			return nil
 		}
@@ -153,7 +154,7 @@ func only(step Step, fn func() error) func(Step) error {
 }
 
 // mirror wraps a data file so that the file system in memory learns what is written to it.
-func (h *harness) mirror(path string, f DataFile) DataFile {
+func (h *harness) mirror(path string, f datafile.Writer) datafile.Writer {
 	m, err := vfs.NewMirror(h.fs, vfs.Inject(h.fs, h.onData), path, f)
 	if err != nil {
 		h.t.Fatalf("mirror: %v", err)
@@ -162,9 +163,10 @@ func (h *harness) mirror(path string, f DataFile) DataFile {
 }
 
 // renamed renames the mirrors of data files.
-func (h *harness) renamed(step Step) error {
-	from := map[Step]string{StepNamed: newFile, StepRenamed: compactFile,
-		StepTaken: receivedFile}[step]
+func (h *harness) renamed(step datafile.Step) error {
+	from := map[datafile.Step]string{datafile.StepNamed: datafile.NewName,
+		datafile.StepRenamed: datafile.CompactName,
+		datafile.StepTaken:   datafile.ReceivedName}[step]
 	if from == "" {
 		return nil
 	}
@@ -193,7 +195,7 @@ func (h *harness) tryOpen() error {
 		s.bounds.pendingBytes, s.bounds.pendingStep = 300, 3
 		s.bounds.stretch, s.bounds.stretchTime = 30, 0
 	}
-	s.file.mu.db.NoSync = true // the kernel keeps what a test's crash could take from the file
+	s.file.DB().NoSync = true // the kernel keeps what a test's crash could take from the file
 	h.s, h.txn = s, s.NewTxn()
 	s.Listen(func(e Happened) { h.events = append(h.events, e) })
 	s.SetEvents(^EventNew)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"keyp/storage/procmem"
 	"math"
 	"runtime/debug"
 	"sync/atomic"
@@ -17,7 +18,7 @@ type housekeeper struct {
 	s *Store // constant
 
 	// Of its goroutine alone.
-	overhead   overhead
+	overhead   procmem.Overhead
 	heapDefrag heapDefrag
 	tight      atomic.Bool   // the last round freed much less than it should have
 	began      time.Duration // when it last started a checkpoint, a reading of Mono
@@ -113,8 +114,8 @@ func (h *housekeeper) round() {
 	used, dirty := s.measure()
 	h.memory.Store(used)
 	limit := s.maxMemory.Load()
-	process := ReadProcessMemory()
-	charged := h.overhead.charge(process, s.clock.Mono(), used, limit)
+	process := procmem.Read()
+	charged := h.overhead.Charge(process, s.clock.Mono(), used, limit)
 	h.charged.Store(charged)
 	low := s.spaceIsLow()
 	if low {
@@ -122,7 +123,7 @@ func (h *housekeeper) round() {
 	}
 	h.lookAtNeeds(end, used, dirty, low)
 	h.slowDown(used+charged, dirty, limit)
-	s.file.snapshots.giveUp((*FileSnapshot).outgrown)
+	s.file.GiveUp()
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit) ||
@@ -137,7 +138,7 @@ func (h *housekeeper) round() {
 	h.reportFull()
 	if over := used + charged - limit; limit > 0 && over > 0 {
 		left := h.evict(over)
-		h.overhead.current.left += left
+		h.overhead.Left(left)
 		h.tight.Store(left < min(over, evictBytes)/2)
 	}
 	h.defragment()
@@ -230,7 +231,7 @@ func (s *Store) spaceIsLow() bool {
 	if err != nil || free >= reserve {
 		return false
 	}
-	_, unused := s.file.use()
+	_, unused := s.file.Use()
 	return free+min(uint64(unused), reserve/2) < reserve
 }
 

@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/wal"
 	"keyp/ttl"
@@ -94,8 +95,8 @@ func (g *group) open(o wal.Options, from LogPosition,
 
 // stored is how many records the data file has.
 func (h *harness) stored() (n int) {
-	err := h.s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketValues, nil, nil, func([]byte, []byte) error {
+	err := h.s.file.View(func(tx *bolt.Tx) error {
+		return datafile.Each(tx, format.BucketValues, nil, nil, func([]byte, []byte) error {
 			n++
 			return nil
 		})
@@ -313,7 +314,7 @@ func (m *laggingMachine) checkpoint(rt *rapid.T) {
 		beside = append(beside, m.changes()[what])
 	}
 	beside = append(beside, m.commitSome, m.evict, m.leave)
-	m.h.s.options.Testing.OnStep = func(Step) error {
+	m.h.s.options.Testing.OnStep = func(datafile.Step) error {
 		if rapid.IntRange(0, 4).Draw(rt, "between") == 0 {
 			beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt)
 		}

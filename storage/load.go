@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/object"
@@ -105,8 +106,8 @@ func (l *loads) readKey(space uint32, k Key, sure bool) (got resident, found boo
 	s := l.s
 	at := format.DiskKey(make([]byte, 0, 64), space, k)
 	var large format.Image
-	err = s.file.view(func(tx *bolt.Tx) error {
-		record, err := find(tx, at, sure)
+	err = s.file.View(func(tx *bolt.Tx) error {
+		record, err := datafile.Find(tx, at, sure)
 		if record == nil || err != nil {
 			return err
 		}
@@ -143,19 +144,20 @@ func (l *loads) readLarge(im *format.Image) (resident, error) {
 		}
 		more = false
 		n, began := 0, s.clock.Mono()
-		err := s.file.view(func(tx *bolt.Tx) error {
-			err := eachElement(tx, im.ID, from, func(elem, val []byte, deadline int64) error {
-				if n++; n > s.bounds.stretch && s.clock.Mono()-began >= s.bounds.stretchTime {
-					from, more = bytes.Clone(elem), true
-					return errEnough
-				}
-				if n%s.bounds.stretch == 0 {
-					l.trimLoaded(im.ID, v)
-				}
-				return v.Put(elem, val, deadline)
-			})
+		err := s.file.View(func(tx *bolt.Tx) error {
+			err := datafile.EachElement(tx, im.ID, from,
+				func(elem, val []byte, deadline int64) error {
+					if n++; n > s.bounds.stretch && s.clock.Mono()-began >= s.bounds.stretchTime {
+						from, more = bytes.Clone(elem), true
+						return datafile.ErrEnough
+					}
+					if n%s.bounds.stretch == 0 {
+						l.trimLoaded(im.ID, v)
+					}
+					return v.Put(elem, val, deadline)
+				})
 			if err != nil {
-				return badElement(im.ID, err)
+				return datafile.BadElement(im.ID, err)
 			}
 			return nil
 		})
@@ -295,8 +297,8 @@ func (l *loads) readSlot(space uint32,
 	slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
 	s := l.s
 	prefix := format.SlotKey(nil, space, slot)
-	err = s.file.view(func(tx *bolt.Tx) error {
-		return eachIn(tx, format.BucketValues, prefix, func(at, record []byte) error {
+	err = s.file.View(func(tx *bolt.Tx) error {
+		return datafile.EachIn(tx, format.BucketValues, prefix, func(at, record []byte) error {
 			im, err := format.ParseImage(at, record)
 			if err != nil {
 				return fmt.Errorf("%w: the key %s", err,

@@ -218,7 +218,7 @@ func (l *loads) serveBatch(batch []load) (slow []load) {
 
 // readBatch reads keys from the data file; it may skip some, whose read stays false.
 func (l *loads) readBatch(keys []cold) {
-	err := l.s.file.view(func(tx *bolt.Tx) error {
+	err := l.s.file.View(func(tx *bolt.Tx) error {
 		cursor := tx.Bucket(format.BucketValues).Cursor()
 		for i := range keys {
 			c := &keys[i]

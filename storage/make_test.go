@@ -8,17 +8,18 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 )
 
 // TestCrashWhileMade interrupts the making of a data file: the next start begins again.
 func TestCrashWhileMade(t *testing.T) {
-	for _, at := range []Step{StepMade, StepNamed} {
+	for _, at := range []datafile.Step{datafile.StepMade, datafile.StepNamed} {
 		t.Run(string(at), func(t *testing.T) {
 			o := Options{FS: vfs.NewMem(), Dir: t.TempDir(), Clock: clock.NewFake(1),
 				NoBackground: true, InitialMmap: 1 << 20}
 			cut := errors.New("cut")
-			o.Testing.OnStep = func(step Step) error {
+			o.Testing.OnStep = func(step datafile.Step) error {
 				if step != at {
 					return nil
 				}
@@ -27,8 +28,9 @@ func TestCrashWhileMade(t *testing.T) {
 			if _, _, err := Open(o); !errors.Is(err, cut) {
 				t.Fatalf("open: %v", err)
 			}
-			if at == StepMade { // of what was not synced nothing may be left but the length
-				if err := os.WriteFile(filepath.Join(o.Dir, newFile),
+			if at == datafile.StepMade {
+				// Of what was not synced nothing may be left but the length.
+				if err := os.WriteFile(filepath.Join(o.Dir, datafile.NewName),
 					make([]byte, 4*format.PageSize), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -41,7 +43,8 @@ func TestCrashWhileMade(t *testing.T) {
 			if err := errors.Join(s.Check(), s.Close(true)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := os.Stat(filepath.Join(o.Dir, newFile)); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(o.Dir, datafile.NewName)); !errors.Is(err,
+				os.ErrNotExist) {
 				t.Errorf("the half file: %v", err)
 			}
 		})

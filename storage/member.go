@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/wal"
 )
@@ -44,13 +45,13 @@ func BecomeMember(o Options, at LogPosition) (err error) {
 	}
 	s := &Store{options: o, clock: o.Clock}
 	s.options.Member = false
-	s.file.s, s.bounds = s, o.Testing.bounds()
+	s.file, s.bounds = datafile.New(s.fileOptions()), o.Testing.bounds()
 	s.stop = func() {}
 	defer func() { err = errors.Join(err, s.release()) }()
 	if err := s.lockDir(); err != nil {
 		return err
 	}
-	st, err := s.file.open()
+	st, err := s.openFile()
 	if err != nil {
 		return err
 	}
@@ -67,12 +68,12 @@ func BecomeMember(o Options, at LogPosition) (err error) {
 		return err
 	}
 	st.Member, st.First, st.Position = true, at.Segment, at.Position
-	if err := s.file.update(func(tx *bolt.Tx) error {
-		return putMeta(tx, format.MetaState, st.Append(nil))
+	if err := s.updateFile(func(tx *bolt.Tx) error {
+		return datafile.PutMeta(tx, format.MetaState, st.Append(nil))
 	}); err != nil {
 		return err
 	}
-	return s.file.commitAgain()
+	return s.commitAgain()
 }
 
 // ReadLogPosition returns the position from which a member's data file needs its log. The error is
@@ -83,12 +84,12 @@ func ReadLogPosition(o Options) (at LogPosition, err error) {
 	}
 	s := &Store{options: o, clock: o.Clock}
 	s.options.Member = true
-	s.file.s, s.bounds = s, o.Testing.bounds()
+	s.file, s.bounds = datafile.New(s.fileOptions()), o.Testing.bounds()
 	s.stop = func() {}
 	defer func() { err = errors.Join(err, s.release()) }()
 	if err := s.lockDir(); err != nil {
 		return at, err
 	}
-	st, err := s.file.open()
+	st, err := s.openFile()
 	return LogPosition{st.First, st.Position}, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/wal"
 	"keyp/ttl"
@@ -73,7 +74,7 @@ func TestMemberPlace(t *testing.T) {
 	h.commit()
 	mark := uint64(0)
 	// What is written while the checkpoint goes on is behind its mark.
-	h.s.options.Testing.OnStep = only(StepWrite, func() error {
+	h.s.options.Testing.OnStep = only(datafile.StepWrite, func() error {
 		if mark == 0 {
 			mark = h.s.Log().End()
 			set("b")
@@ -135,7 +136,7 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 		set(string(rune('a' + failures)))
 		h.commit()
 		writes := 0
-		h.s.options.Testing.OnStep = only(StepWrite, func() error {
+		h.s.options.Testing.OnStep = only(datafile.StepWrite, func() error {
 			if writes++; failures != 2 || writes == 2 {
 				return ErrDeposed // the error that does not end the store
 			}
@@ -207,13 +208,13 @@ func TestBecomeMember(t *testing.T) {
 	}
 	stop := errors.New("stopped")
 	o := h.options()
-	for _, step := range []Step{StepWrite, StepWritten} {
+	for _, step := range []datafile.Step{datafile.StepWrite, datafile.StepWritten} {
 		o.Testing.OnStep = only(step, func() error { return stop })
 		if err := BecomeMember(o, at); !errors.Is(err, stop) {
 			t.Fatalf("at step %s: %v", step, err)
 		}
 		err := h.tryOpen()
-		if step == StepWrite {
+		if step == datafile.StepWrite {
 			if !errors.Is(err, ErrAlone) {
 				t.Fatalf("before it is written the directory is a member's: %v", err)
 			}

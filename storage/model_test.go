@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/storage/clockguard"
+	"keyp/storage/datafile"
 	"keyp/storage/object"
 	"keyp/storage/slab"
 	"keyp/ttl"
@@ -448,7 +449,7 @@ func (m *machine) interrupted(rt *rapid.T) {
 	moment := m.rotate()
 	defer m.h.s.garbage.add(moment.garbage...)
 	c := &m.h.s.checkpointer
-	m.h.s.options.Testing.OnStep = func(at Step) error {
+	m.h.s.options.Testing.OnStep = func(at datafile.Step) error {
 		if (at == StepPortion || at == StepPending) && rapid.IntRange(0, 9).Draw(rt, "ends") == 0 {
 			return errInterrupted
 		}
@@ -515,8 +516,8 @@ func (m *machine) disturbed(rt *rapid.T) {
 		return nil
 	}
 	fails := rapid.IntRange(0, 4).Draw(rt, "fails") == 0
-	s.options.Testing.OnStep = func(at Step) error {
-		if fails && at == StepWrite && rapid.IntRange(0, 9).Draw(rt, "full") == 0 {
+	s.options.Testing.OnStep = func(at datafile.Step) error {
+		if fails && at == datafile.StepWrite && rapid.IntRange(0, 9).Draw(rt, "full") == 0 {
 			return syscall.ENOSPC
 		}
 		return between()

@@ -7,12 +7,14 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/datafile"
 )
 
 // putElements applies changes in key order, which is fastest in bbolt, and the changes of one
 // element in their own order.
 func putElements(bucket *bolt.Bucket, b *cpBatch) error {
-	bucket.FillPercent = fillPercent
+	bucket.FillPercent = datafile.FillPercent
 	for _, at := range inOrder(b.entries) {
 		var err error
 		if at.c.rec == nil {

@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -215,18 +216,18 @@ func TestPendingChanges(t *testing.T) {
 		ttl := map[string]format.Times{}
 		step := rapid.IntRange(1, 5).Draw(rt, "step")
 		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {
-			err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+			err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 				for range rapid.IntRange(0, 3).Draw(rt, "batches") {
-					var d dueChanges
+					var d datafile.Changes
 					for range rapid.IntRange(0, 6).Draw(rt, "changes") {
 						at := rapid.SampledFrom(keys).Draw(rt, "key")
 						to := format.Times{Deadline: rapid.Int64Range(0, 3).Draw(rt, "deadline"),
 							Created: rapid.Uint32Range(1, 2).Draw(rt, "created"),
 							First:   rapid.Int64Range(0, 3).Draw(rt, "first")}
-						d.add(at, ttl[string(at)], to)
+						d.Add(at, ttl[string(at)], to)
 						ttl[string(at)] = to
 					}
-					if _, err := d.write(tx); err != nil {
+					if _, err := d.Write(tx); err != nil {
 						return err
 					}
 				}
@@ -235,9 +236,9 @@ func TestPendingChanges(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			err = h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
-				var m pendingMoves
-				if err := m.read(tx); err != nil {
+			err = h.s.file.DB().Update(func(tx *bolt.Tx) error {
+				var m datafile.Pending
+				if err := m.Read(tx); err != nil {
 					return err
 				}
 				m.Sort()
@@ -245,12 +246,12 @@ func TestPendingChanges(t *testing.T) {
 					len(m.List)} {
 					for next := 0; next < end; {
 						var err error
-						if next, err = m.some(tx, next, min(step, end-next)); err != nil {
+						if next, err = m.Some(tx, next, min(step, end-next)); err != nil {
 							return err
 						}
 					}
 				}
-				return emptyPending(tx)
+				return datafile.EmptyPending(tx)
 			})
 			if err != nil {
 				rt.Fatal(err)
@@ -263,7 +264,7 @@ func TestPendingChanges(t *testing.T) {
 				}
 			}
 			got := map[string]string{}
-			_ = h.s.file.view(func(tx *bolt.Tx) error {
+			_ = h.s.file.View(func(tx *bolt.Tx) error {
 				return tx.Bucket(format.BucketTTL).ForEach(func(k, v []byte) error {
 					got[string(k)] = string(v)
 					return nil
@@ -273,7 +274,7 @@ func TestPendingChanges(t *testing.T) {
 				rt.Fatalf("ttl has %x, and must have %x", got, want)
 			}
 		}
-		if err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+		if err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 			err := tx.DeleteBucket(format.BucketTTL)
 			_, made := tx.CreateBucket(format.BucketTTL)
 			return errors.Join(err, made)
@@ -322,7 +323,7 @@ func TestFlushWithPendingDeadlines(t *testing.T) {
 		m.live()
 		h.saved()
 		left := 0
-		err := h.s.file.view(func(tx *bolt.Tx) error {
+		err := h.s.file.View(func(tx *bolt.Tx) error {
 			left = tx.Bucket(format.BucketTTL).Stats().KeyN
 			return nil
 		})
@@ -355,7 +356,7 @@ func TestDamagedPendingDeadlines(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.interrupt(0)
 	h.crash(rand.New(rand.NewPCG(1, 1)), names)
-	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+	err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketPending)
 		at, v := b.Cursor().First()
 		v = bytes.Clone(v)
@@ -395,10 +396,10 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+60_000), Event{}) }, k)
 	h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(now+1000), Event{}) }, other)
 	h.reopen()
-	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+	err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 		at := format.TTLKey(nil, now+500, format.DiskKey(nil, h.s.spaces.ids[0], k))
 		return errors.Join(tx.Bucket(format.BucketTTL).Put(at, format.Times{Deadline: now + 500,
-			Created: 1}.Entry(at)), putMeta(tx, format.MetaDoubt, nil))
+			Created: 1}.Entry(at)), datafile.PutMeta(tx, format.MetaDoubt, nil))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -424,7 +425,7 @@ func TestFormats(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.saved()
 	alter := func(fn func(tx *bolt.Tx) error) {
-		if err := h.s.file.mu.db.Update(fn); err != nil {
+		if err := h.s.file.DB().Update(fn); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 )
@@ -39,20 +40,20 @@ func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 		}
 		count, size = 0, 0
 	}
-	return s.file.view(func(tx *bolt.Tx) error {
-		err := each(tx, format.BucketGarbage, nil, nil, func(item, _ []byte) error {
+	return s.file.View(func(tx *bolt.Tx) error {
+		err := datafile.Each(tx, format.BucketGarbage, nil, nil, func(item, _ []byte) error {
 			garbage(item)
 			return nil
 		})
 		if err == nil {
-			err = each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
+			err = datafile.Each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
 				im, err := format.ParseImage(at, record)
 				named[im.Stored()] = true
 				return err
 			})
 		}
 		if err == nil {
-			err = each(tx, format.BucketElements, nil, nil, func(at, v []byte) error {
+			err = datafile.Each(tx, format.BucketElements, nil, nil, func(at, v []byte) error {
 				if id := binary.BigEndian.Uint64(at); id != last {
 					orphan()
 					last = id
@@ -164,8 +165,8 @@ func (s *Store) recount() {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
-	_ = s.file.view(func(tx *bolt.Tx) error {
-		disk, _ := s.readAll(tx)
+	_ = s.file.View(func(tx *bolt.Tx) error {
+		disk, _ := datafile.Verify(tx, s.options.Progress)
 		for _, sh := range s.shards {
 			for db, p := range sh.mu.parts {
 				if p != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -37,7 +38,7 @@ func TestRenameBeforeItIsCopied(t *testing.T) {
 		h.commit()
 		h.crash(rand.New(rand.NewPCG(1, 1)), names)
 		renamed, steps := false, 0
-		h.s.options.Testing.OnStep = func(at Step) error {
+		h.s.options.Testing.OnStep = func(at datafile.Step) error {
 			if at != StepPortion {
 				return nil
 			}

@@ -15,6 +15,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
 	"keyp/internal/vfs"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/storage/wal"
@@ -304,7 +305,7 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 			note(after)
 			g.h.s.bounds.batchBytes, g.h.s.bounds.portion = 8<<10, 50
 			left := n
-			g.h.s.options.Testing.OnStep = only(StepWritten, func() error {
+			g.h.s.options.Testing.OnStep = only(datafile.StepWritten, func() error {
 				if left--; left == 0 {
 					return errInterrupted
 				}

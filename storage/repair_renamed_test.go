@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"keyp/internal/clock"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -136,11 +137,11 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 		want[name] = what
 	}
 	g.h.s.bounds.batchBytes, g.h.s.bounds.pendingBytes = 1, 1
-	g.h.s.options.Testing.OnStep = func(step Step) error {
-		if step == StepWritten {
+	g.h.s.options.Testing.OnStep = func(step datafile.Step) error {
+		if step == datafile.StepWritten {
 			written--
 		}
-		if written == 0 && step == StepWritten || step == StepPending {
+		if written == 0 && step == datafile.StepWritten || step == StepPending {
 			return errInterrupted
 		}
 		return nil

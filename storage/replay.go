@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -136,8 +137,8 @@ func (r *recovering) adopt(st format.State) error {
 	}
 	s.spaces.ids = append(s.spaces.ids, format.SystemSpace)
 	s.generation.Store(st.Generation)
-	return s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketSlots, nil, nil, func(k, v []byte) error {
+	return s.file.View(func(tx *bolt.Tx) error {
+		return datafile.Each(tx, format.BucketSlots, nil, nil, func(k, v []byte) error {
 			f := format.ParseSlotKey(k)
 			d, ok := format.ParseSlot(k, v)
 			if !f.OK || !ok {

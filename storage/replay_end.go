@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 )
 
@@ -59,22 +60,23 @@ func (r *recovering) countTimed() error {
 			})
 		}
 	})
-	return r.s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketValues, nil, func(error) {}, func(at, record []byte) error {
-			im, err := format.ParseImage(at, record)
-			r.s.repairTimes(tx, at, &im)
-			n := format.ParseSlotKey(at[:min(len(at), 6)])
-			if err != nil || !n.OK || im.First == 0 {
-				return nil
-			}
-			if p := r.s.partOf(n.Space, r.s.shards[r.s.shardOf(n.Slot)]); p != nil {
-				k := Key{Slot: n.Slot, Hash: r.s.hash(im.Name), Name: im.Name}
-				if p.find(p.slot(k), k) == nil {
-					p.timed++
+	return r.s.file.View(func(tx *bolt.Tx) error {
+		return datafile.Each(tx, format.BucketValues, nil, func(error) {},
+			func(at, record []byte) error {
+				im, err := format.ParseImage(at, record)
+				r.s.repairTimes(tx, at, &im)
+				n := format.ParseSlotKey(at[:min(len(at), 6)])
+				if err != nil || !n.OK || im.First == 0 {
+					return nil
 				}
-			}
-			return nil
-		})
+				if p := r.s.partOf(n.Space, r.s.shards[r.s.shardOf(n.Slot)]); p != nil {
+					k := Key{Slot: n.Slot, Hash: r.s.hash(im.Name), Name: im.Name}
+					if p.find(p.slot(k), k) == nil {
+						p.timed++
+					}
+				}
+				return nil
+			})
 	})
 }
 
@@ -86,14 +88,14 @@ func (r *recovering) removeReaped() error {
 	if through == 0 || r.s.partials.Load() == 0 {
 		return nil
 	}
-	return r.s.file.view(func(tx *bolt.Tx) error {
-		err := each(tx, format.BucketTTL, nil, nil, func(at, v []byte) error {
+	return r.s.file.View(func(tx *bolt.Tx) error {
+		err := datafile.Each(tx, format.BucketTTL, nil, nil, func(at, v []byte) error {
 			e, ok := format.ParseTTL(at, v)
 			if !ok {
 				return ErrCorrupt
 			}
 			if e.Due > through {
-				return errEnough
+				return datafile.ErrEnough
 			}
 			return r.removeEntry(tx, e)
 		})
@@ -102,7 +104,7 @@ func (r *recovering) removeReaped() error {
 				"error", err)
 			err = r.removeRecords(tx)
 		}
-		if err == errEnough {
+		if err == datafile.ErrEnough {
 			return nil
 		}
 		return err
@@ -133,15 +135,17 @@ func (r *recovering) removeEntry(tx *bolt.Tx, e format.TTLEntry) error {
 // removeRecords removes reaped keys by the deadlines in their records, as ttl is damaged. Damaged
 // records are errors when their keys are read.
 func (r *recovering) removeRecords(tx *bolt.Tx) error {
-	return each(tx, format.BucketValues, nil, func(error) {}, func(at, record []byte) error {
-		im, err := format.ParseImage(at, record)
-		r.s.repairTimes(tx, at, &im)
-		if n := format.ParseSlotKey(at[:min(len(at), 6)]); err == nil && n.OK && im.Deadline != 0 {
-			name := bytes.Clone(im.Name)
-			r.remove(n.Space, Key{Slot: n.Slot, Hash: r.s.hash(name), Name: name}, im.Deadline)
-		}
-		return nil
-	})
+	return datafile.Each(tx, format.BucketValues, nil, func(error) {},
+		func(at, record []byte) error {
+			im, err := format.ParseImage(at, record)
+			r.s.repairTimes(tx, at, &im)
+			if n := format.ParseSlotKey(at[:min(len(at), 6)]); err == nil && n.OK &&
+				im.Deadline != 0 {
+				name := bytes.Clone(im.Name)
+				r.remove(n.Space, Key{Slot: n.Slot, Hash: r.s.hash(name), Name: name}, im.Deadline)
+			}
+			return nil
+		})
 }
 
 // remove adds a tombstone for a key that is only in the data file, if the key is reaped.

@@ -5,6 +5,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 )
@@ -141,9 +142,9 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	if c != nil || !sl.partial {
 		return sl, c, nil
 	}
-	err := r.s.file.view(func(tx *bolt.Tx) error {
+	err := r.s.file.View(func(tx *bolt.Tx) error {
 		r.key = format.DiskKey(r.key[:0], p.space, k)
-		record, err := find(tx, r.key, sl.verified)
+		record, err := datafile.Find(tx, r.key, sl.verified)
 		if record == nil || err != nil {
 			sl.verified = err == nil
 			return err
@@ -247,7 +248,7 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 		return o, nil
 	}
 	var o *Object
-	err := r.s.file.view(func(tx *bolt.Tx) error {
+	err := r.s.file.View(func(tx *bolt.Tx) error {
 		v, err := r.s.loads.readTrimmed(tx, typ, id)
 		if err == nil && v.Len() > 0 {
 			o = &Object{id: id, state: stateStored, val: v}

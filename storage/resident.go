@@ -2,13 +2,11 @@ package storage
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/object"
@@ -31,7 +29,7 @@ func readResident(tx *bolt.Tx, m *format.Image) (resident, error) {
 		got.small = append([]byte{}, m.Payload...)
 		return got, nil
 	}
-	v, err := readValue(tx, m)
+	v, err := datafile.ReadValue(tx, m)
 	if err == nil {
 		got.object = objectFrom(m, v)
 	}
@@ -73,7 +71,7 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 	due := p.due(*at)
 	p.setIndex(p.id(sl, *at), 0, due)
 	p.fromDisk(k, due)
-	s.later.loaded(p, k, got.deadline, due == got.deadline)
+	s.later.loaded(p, k, got.deadline, due)
 	if got.badTime {
 		p.markDirty(sl, at)
 	}
@@ -108,35 +106,6 @@ func (p *part) byID(id uint64) (*slot, *cell, Key) {
 	k := Key{Slot: uint16(id >> 33), Hash: p.shard.store.hash(name), Name: name}
 	sl := p.slot(k)
 	return sl, p.find(sl, k), k
-}
-
-// view runs fn in a read transaction of the data file. fn must not call it again: a
-// compaction that is about to replace the file would stop both.
-func (df *dataFile) view(fn func(*bolt.Tx) error) error {
-	df.mu.RLock()
-	defer df.mu.RUnlock()
-	return df.transact(df.mu.db.View, fn)
-}
-
-// viewRecovering runs fn in a read transaction, and recovers from faults as recoverFault does.
-func viewRecovering(db *bolt.DB, fn func(*bolt.Tx) error) error {
-	return recoverFault(func() error { return db.View(fn) })
-}
-
-// recoverFault runs a function that uses bbolt. A fault or a panic on a damaged page becomes an
-// error: the file is mapped, so a bad sector causes a fault. bbolt rolls its transaction back then.
-func recoverFault(fn func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
-		}
-	}()
-	if err = fn(); errors.Is(err, bolterrors.ErrIncompatibleValue) {
-		// An entry says that it is a bucket.
-		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return err
 }
 
 // keyOnDisk returns the keyspace and the key of a name in the data file, without the database.

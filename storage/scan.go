@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/object"
@@ -39,11 +41,19 @@ type View struct {
 	// without queueing for their locks. It shows no key, so the log need not have the time by which
 	// it leaves out due keys.
 	passing bool
+	// patience is how often lockOpen tries to lock a shard, 0: without end.
+	patience int
 }
+
+// errTaken is returned if a global transaction has a shard for too long.
+var errTaken = errors.New("storage: a script or a transaction has the keys")
 
 // Monitoring returns a View for numbers of keys on which no command depends: a look changes
 // nothing.
 func (s *Store) Monitoring() View { return View{s: s, passing: true} }
+
+// patient returns a View as Monitoring does, which does not wait for long for a global transaction.
+func (s *Store) patient() View { return View{s: s, passing: true, patience: dueTries} }
 
 // View returns a View of the keyspace with the transaction's changes, at its instant. The
 // transaction needs BeginAll, or UseAll.
@@ -66,15 +76,18 @@ func (v View) lock(sh *shard) {
 	}
 }
 
-// lockOpen locks a shard. It waits while a global transaction has the shard. The error is ErrClosed
-// if the store is closed meanwhile.
+// lockOpen locks a shard. It waits while a global transaction has the shard, as long as the View
+// has patience (errTaken). The error is ErrClosed if the store is closed meanwhile.
 func (v View) lockOpen(sh *shard) error {
 	if v.t != nil {
 		return nil
 	}
-	for !sh.lockPassingGlobal() {
+	for tries := 1; !sh.lockPassingGlobal(); tries++ {
 		if v.s.quit.Err() != nil {
 			return ErrClosed
+		}
+		if tries == v.patience {
+			return errTaken
 		}
 		time.Sleep(duePause)
 	}
@@ -411,26 +424,26 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32,
 		from<<(32-keytable.HashBits))
 	st.upTo = stretchEnd
 	now, size := w.onDisk(w.s.shardOf(slot)), 0
-	err = w.s.file.view(func(tx *bolt.Tx) error {
-		err := each(tx, format.BucketValues, start, nil, func(at, record []byte) error {
+	err = w.s.file.View(func(tx *bolt.Tx) error {
+		err := datafile.Each(tx, format.BucketValues, start, nil, func(at, record []byte) error {
 			if !bytes.HasPrefix(at, start[:6]) || len(at) < format.PrefixLen {
-				return errEnough
+				return datafile.ErrEnough
 			}
 			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - keytable.HashBits)
 			if n := len(st.keys); n > 0 && (n >= count || size >= walkBytes) &&
 				prefix != st.keys[n-1].prefix {
 				st.upTo = prefix
-				return errEnough
+				return datafile.ErrEnough
 			}
 			im, err := format.ParseImage(at, record)
 			if err != nil {
 				return err
 			}
 			w.s.repairTimes(tx, at, &im)
-			live, err := readLive(tx, &im, now)
+			live, err := datafile.ReadLive(tx, &im, now)
 			hides := false
 			if err == nil && !live && !w.hidden {
-				hides, err = readLive(tx, &im, w.logged)
+				hides, err = datafile.ReadLive(tx, &im, w.logged)
 			}
 			if !live && !hides || err != nil {
 				return err
@@ -442,7 +455,7 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32,
 			size += len(im.Name)
 			return nil
 		})
-		if err == errEnough {
+		if err == datafile.ErrEnough {
 			return nil
 		}
 		return err

@@ -3,6 +3,7 @@ package storage
 import (
 	"time"
 
+	"keyp/storage/datafile"
 	"keyp/storage/object"
 	"keyp/storage/slab"
 )
@@ -12,45 +13,25 @@ type Testing struct {
 	// SmallSteps makes the store divide bounded work into tiny pieces, so that there are many
 	// moments between them.
 	SmallSteps bool
-	// OnStep is called at each Step, by the goroutine that does the step, while no shard is locked.
-	// An error ends the operation.
-	OnStep func(Step) error
+	// OnStep is called at each step (datafile.Step), by the goroutine that does the step, while no
+	// shard is locked. An error ends the operation.
+	OnStep func(datafile.Step) error
 	// OnData gets each data file that is opened for writing and returns the file to write to
 	// instead.
-	OnData func(path string, f DataFile) DataFile
+	OnData func(path string, f datafile.Writer) datafile.Writer
 	// onStretch is called after each stretch of a large value is read.
 	onStretch func()
 	// slabChunks bounds the chunks of a part; 0: slab.MaxChunks.
 	slabChunks int
 }
 
-// Step is a moment at which a test may look at the store or interrupt it.
-type Step string
-
-// The steps of writing to the data file, of a checkpoint, of a compaction, and of sending and
-// receiving a snapshot.
+// The steps of a checkpoint, besides those of the data file.
 const (
-	StepWrite   Step = "write"   // a transaction is about to be written
-	StepWritten Step = "written" // it is on disk
-	StepMade    Step = "made"    // a new data file is complete, under another name
-	StepNamed   Step = "named"   // it has its name, which may not be durable yet
-
-	StepPortion Step = "portion" // another portion of a value is about to be copied
-	StepPending Step = "pending" // a transaction that applies pending changes is about to begin
-
-	StepBatch   Step = "batch"   // a batch is in the copy
-	StepProving Step = "proving" // a part of the copy is proven
-	StepProven  Step = "proven"  // all of it is
-	// The copy has the data file's name, which may not be durable yet.
-	StepRenamed  Step = "renamed"
-	StepReplaced Step = "replaced" // the store uses it
-
-	StepPiece Step = "piece" // a piece of a snapshot was read, or written
-	// What was received has the data file's name, which may not be durable yet.
-	StepTaken Step = "taken"
+	StepPortion datafile.Step = "portion" // another portion of a value is about to be copied
+	StepPending datafile.Step = "pending" // pending changes are about to be applied
 )
 
-func (t *Testing) step(at Step) error {
+func (t *Testing) step(at datafile.Step) error {
 	if t.OnStep == nil {
 		return nil
 	}

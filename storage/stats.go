@@ -62,7 +62,7 @@ func (v View) Stats() Stats {
 	for _, sh := range s.shards {
 		st.Resident += sh.resident.Load()
 	}
-	st.DataBytes, st.DataFree = s.file.use()
+	st.DataBytes, st.DataFree = s.file.Use()
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
 	l := s.lateness.Snapshot()
 	st.Clock = s.ClockGuard()

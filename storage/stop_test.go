@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit/await"
+	"keyp/storage/datafile"
 	"keyp/ttl"
 )
 
@@ -31,7 +32,7 @@ func TestStopOfManyDatabases(t *testing.T) {
 	}
 	h.commit()
 	writes := 0
-	h.s.options.Testing.OnStep = only(StepWrite, func() error {
+	h.s.options.Testing.OnStep = only(datafile.StepWrite, func() error {
 		writes++
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"keyp/internal/histogram"
 	"keyp/internal/vfs"
 	"keyp/storage/archive"
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/wal"
@@ -26,7 +28,7 @@ import (
 // Errors of opening a store.
 var (
 	// ErrLocked: another process has the data directory open.
-	ErrLocked = errors.New("storage: another process uses the data directory")
+	ErrLocked = datafile.ErrLocked
 	// ErrNoData: the directory has no data, and Options.Existing asks for some.
 	ErrNoData = errors.New("storage: the directory has no data of Keyp")
 	// ErrClosed is the error of calls on a store that is closed or closing.
@@ -67,7 +69,7 @@ type Store struct {
 
 	// Each has its own locks; doc.go has their order.
 	global        globalTxn
-	file          dataFile
+	file          *datafile.File
 	checkpointer  checkpointer
 	garbage       garbage
 	diskDeadlines diskDeadlines
@@ -143,7 +145,8 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.checkpointer.init(s)
 	s.late.keys, s.late.elements = histogram.New(histogram.Lateness),
 		histogram.New(histogram.Lateness)
-	s.file.s, s.house.s = s, s
+	s.house.s = s
+	s.file = datafile.New(s.fileOptions())
 	s.guard.init(s)
 	s.hooks = s.newHooks()
 	s.follower.on.Store(o.Follower)
@@ -190,7 +193,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 		return rec, err
 	}
 	phase := s.stopwatch()
-	st, err := s.file.open()
+	st, err := s.openFile()
 	if err != nil {
 		return rec, err
 	}
@@ -203,7 +206,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	// The log is replayed during this proof of the data file. The result of the replay counts only
 	// if the proof succeeds.
 	proven := make(chan error, 1)
-	go func() { proven <- s.file.proveTree() }()
+	go func() { proven <- s.file.ProveTree() }()
 	defer func() { err = errors.Join(<-proven, err) }()
 	r, err := newRecovering(s, st)
 	if err != nil {
@@ -222,7 +225,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if err != nil {
 		return rec, err
 	}
-	if err := s.file.recordLog(st); err != nil {
+	if err := s.recordLog(st); err != nil {
 		return rec, err
 	}
 	if !s.options.ReadOnly || s.options.Member {
@@ -270,16 +273,15 @@ func (s *Store) openLog(from LogPosition, replays *feed) error {
 
 // recordLog records in the data file that there is a log, if it does not say so yet: afterwards a
 // start without the log is refused.
-func (df *dataFile) recordLog(st format.State) error {
-	s := df.s
+func (s *Store) recordLog(st format.State) error {
 	if st.First != 0 || s.options.ReadOnly || s.log.First() == 0 {
 		return nil
 	}
 	st.First = s.log.First()
-	err := df.update(func(tx *bolt.Tx) error {
-		return putMeta(tx, format.MetaState, st.Append(nil))
+	err := s.updateFile(func(tx *bolt.Tx) error {
+		return datafile.PutMeta(tx, format.MetaState, st.Append(nil))
 	})
-	if outOfSpace(err) && !errors.Is(err, errUncertain) {
+	if outOfSpace(err) && !errors.Is(err, datafile.ErrUncertain) {
 		return nil // the next start tries again
 	}
 	return err
@@ -306,6 +308,14 @@ func (s *Store) lockDir() (err error) {
 	}
 	s.dirLock, err = s.options.lock()
 	return err
+}
+
+// makeDir creates the data directory and missing directories above it.
+func (s *Store) makeDir() error {
+	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
+		return err
+	}
+	return s.options.FS.MkdirAll(s.options.Dir) // FS need not be the system's
 }
 
 // place returns the directory's absolute path, for messages.
@@ -382,15 +392,10 @@ func (s *Store) Close(save bool) error {
 // release closes the data file and unlocks the directory.
 func (s *Store) release() (err error) {
 	s.stop()
-	switch {
-	case s.file.stuck.Load():
-		err = errStuck // its end is the process's
-	case s.file.mu.db != nil:
-		s.checkpointer.mu.Lock() // none is being opened
-		s.file.snapshots.giveUp((*FileSnapshot).outgrown)
-		s.checkpointer.mu.Unlock()
-		err = s.file.mu.db.Close()
-	}
+	s.checkpointer.mu.Lock() // no snapshot is being opened
+	s.file.GiveUp()
+	s.checkpointer.mu.Unlock()
+	err = s.file.Close()
 	if s.dirLock != nil {
 		err = errors.Join(err, s.dirLock.Close())
 	}

@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/object"
@@ -41,10 +42,10 @@ type runFile struct {
 func (f *runFile) ReadRun(first, last int64, fn func(number int64, val []byte) error) error {
 	f.s.stats.Loads.Add(1)
 	key := object.ListKey(first)
-	err := f.s.file.view(func(tx *bolt.Tx) error {
-		return eachElement(tx, f.id, key[:], func(elem, val []byte, _ int64) error {
+	err := f.s.file.View(func(tx *bolt.Tx) error {
+		return datafile.EachElement(tx, f.id, key[:], func(elem, val []byte, _ int64) error {
 			if len(elem) != len(key) || object.ListNumber(elem) > last {
-				return errEnough
+				return datafile.ErrEnough
 			}
 			return fn(object.ListNumber(elem), val)
 		})
@@ -56,7 +57,7 @@ func (f *runFile) ReadRun(first, last int64, fn func(number int64, val []byte) e
 }
 
 // Wrong returns err with the value that it is about (object.RunSource).
-func (f *runFile) Wrong(err error) error { return badElement(f.id, err) }
+func (f *runFile) Wrong(err error) error { return datafile.BadElement(f.id, err) }
 
 // streamIn returns a value as a stream; false: it is none.
 func streamIn(v object.Value) (*object.Stream, bool) {
@@ -419,14 +420,14 @@ func (l *loads) readPart(tx *bolt.Tx, m *format.Image) (resident, error) {
 // readTrimmed is readElements, but not all elements stay in memory if they are very many.
 func (l *loads) readTrimmed(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v, n := object.New(typ), 0
-	err := eachElement(tx, id, nil, func(elem, val []byte, deadline int64) error {
+	err := datafile.EachElement(tx, id, nil, func(elem, val []byte, deadline int64) error {
 		if n++; n%l.s.bounds.stretch == 0 {
 			l.trimLoaded(id, v)
 		}
 		return v.Put(elem, val, deadline)
 	})
 	if err != nil {
-		return nil, badElement(id, err)
+		return nil, datafile.BadElement(id, err)
 	}
 	return v, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -131,8 +132,8 @@ func TestRunsWaitForTheirBatch(t *testing.T) {
 				// So that pending changes are made between two batches.
 				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+1_000_000), Event{}) }, k)
 				steps, between := 0, false
-				h.s.options.Testing.OnStep = func(at Step) error {
-					if at != StepWrite && at != StepPortion && at != StepPending {
+				h.s.options.Testing.OnStep = func(at datafile.Step) error {
+					if at != datafile.StepWrite && at != StepPortion && at != StepPending {
 						return nil
 					}
 					between = between || at == StepPending && h.copiesOn(k)
@@ -143,7 +144,7 @@ func TestRunsWaitForTheirBatch(t *testing.T) {
 					}
 					h.leave()
 					h.sees(k, 1, 2*coldEntries+1)
-					if fails && at == StepWrite {
+					if fails && at == datafile.StepWrite {
 						return errInterrupted
 					}
 					return nil
@@ -223,7 +224,7 @@ func TestLoadRuns(t *testing.T) {
 func (h *harness) spoil(k Key, id int, remove bool) {
 	h.t.Helper()
 	found := false
-	err := h.s.file.update(func(tx *bolt.Tx) error {
+	err := h.s.updateFile(func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketElements)
 		return b.ForEach(func(at, rec []byte) error {
 			if found || !bytes.Contains(rec, fmt.Append(nil, "value ", id)) {
@@ -448,8 +449,8 @@ func TestTrimmedReplay(t *testing.T) {
 	h.commit()
 	written := 0
 	h.smallSteps = true // the start trims what it reads
-	h.s.options.Testing.OnStep = func(at Step) error {
-		if at == StepWritten {
+	h.s.options.Testing.OnStep = func(at datafile.Step) error {
+		if at == datafile.StepWritten {
 			if written++; written == 20 {
 				return errInterrupted
 			}

@@ -364,7 +364,7 @@ func (l *timeline) lookAtDueOnDisk() (end int64, err error) {
 			continue
 		}
 		l.loose = true
-		err = l.s.file.view(func(tx *bolt.Tx) error {
+		err = l.s.file.View(func(tx *bolt.Tx) error {
 			for _, e := range list {
 				l.nextOnDisk(tx, e)
 			}
@@ -425,7 +425,7 @@ func nextElement(v object.Value, own, due int64) (at int64, alive bool) {
 // lastDue returns an instant that is no earlier than the last deadline on disk.
 func (s *Store) lastDue() (at int64) {
 	at = math.MinInt64
-	_ = s.file.view(func(tx *bolt.Tx) error { // damage is reported where the entry is needed
+	_ = s.file.View(func(tx *bolt.Tx) error { // damage is reported where the entry is needed
 		if k, _ := tx.Bucket(format.BucketTTL).Cursor().Last(); len(k) >= 8 {
 			at = int64(binary.BigEndian.Uint64(k))
 		}

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -74,29 +73,9 @@ func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
 	return i
 }
 
-// onlyOn returns the entries whose keys are only on disk, in the timeline's database.
+// onlyOn is onlyOnDisk for the keys of the timeline's database.
 func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
-	list = slices.DeleteFunc(list, func(e diskDue) bool { return e.At <= 0 })
-	shardOf := func(e diskDue) int { return l.s.shardOf(e.key.Slot) }
-	slices.SortStableFunc(list, func(a, b diskDue) int {
-		return cmp.Compare(shardOf(a), shardOf(b))
-	})
-	var doubtful []diskDue
-	for len(list) > 0 {
-		sh, n := l.s.shards[shardOf(list[0])], 1
-		for n < len(list) && shardOf(list[n]) == sh.num {
-			n++
-		}
-		err := l.locked(sh, func() {
-			sure, unsure := sh.missing(list[:n])
-			only, doubtful = append(only, sure...), append(doubtful, unsure...)
-		})
-		if err != nil {
-			return nil, err
-		}
-		list = list[n:]
-	}
-	only, err = l.s.certain(only, doubtful)
+	only, err = l.onlyOnDisk(list)
 	return slices.DeleteFunc(only, func(e diskDue) bool { return e.DB != l.db }), err
 }
 
@@ -212,7 +191,7 @@ func (l *timeline) countNames() error {
 // countNamesIn counts the matching keys that a shard has in memory.
 func (l *timeline) countNamesIn(sh *shard) error {
 	due := l.dueIn(sh)
-	w := dueWalk{s: l.s, until: l.last, every: 1}
+	w := dueWalk{View: l.View, until: l.last, every: 1}
 	if w.until < math.MaxInt64 {
 		w.until++
 	}

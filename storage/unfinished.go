@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/datafile"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/storage/object"
@@ -36,10 +37,10 @@ func (s *Store) endUnfinished(stated func(space uint32, name string) bool,
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
-	return s.file.view(func(tx *bolt.Tx) error {
+	return s.file.View(func(tx *bolt.Tx) error {
 		var parts []unfinished
 		uses := map[uint64]int{}
-		err := each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
+		err := datafile.Each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
 			im, err := format.ParseImage(at, record)
 			if err != nil || im.Inline || !s.mayHave(at, &im) {
 				return err
@@ -85,10 +86,10 @@ func (s *Store) placeOf(at []byte, im *format.Image) (*part, Key) {
 // isWhole reports whether the data file has all elements of the value that a record describes.
 func isWhole(tx *bolt.Tx, im *format.Image) (bool, error) {
 	n, short, first := 0, false, int64(0)
-	err := eachElement(tx, im.ID, nil, func(_, val []byte, deadline int64) error {
+	err := datafile.EachElement(tx, im.ID, nil, func(_, val []byte, deadline int64) error {
 		if short {
 			n = -1 // a string's piece before the last one is not full
-			return errEnough
+			return datafile.ErrEnough
 		}
 		n++
 		short = im.Type == object.TypeString && len(val) < object.ChunkSize

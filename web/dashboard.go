@@ -152,8 +152,8 @@ func (s *Server) showDue(w http.ResponseWriter, r *http.Request) {
 				reply(w, http.StatusBadRequest, "there is no such database")
 				return
 			}
-			list, through, ok := v.Due(int(db), from, until, maxDueKeys, []byte(pattern))
-			if !ok {
+			list, through, err := v.Due(int(db), from, until, maxDueKeys, []byte(pattern))
+			if err != nil {
 				w.Header().Set("Retry-After", "1")
 				reply(w, http.StatusServiceUnavailable,
 					"a script or a transaction has the keys; try again")

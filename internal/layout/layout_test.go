@@ -78,9 +78,9 @@ var rules = map[string][]string{
 	// Commands see keys through the store's transactions, and never the log, the files or the
 	// sockets.
 	"commands": {"features/leases", "features/outbox", "features/policies", "scripting",
-		"scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock",
-		"internal/config", "internal/histogram", "internal/glob", "internal/bigcopy",
-		"internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+		"scripting/cmath", "resp", "storage", "storage/object", "storage/procmem", "ttl",
+		"internal/clock", "internal/config", "internal/histogram", "internal/glob",
+		"internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// Features on the store: they see keys through transactions, and are called by hooks.
 	"features/outbox": {"storage", "storage/format", "storage/object", "ttl", "internal/clock",
@@ -89,13 +89,18 @@ var rules = map[string][]string{
 	"features/policies": {"storage", "storage/object", "ttl", "internal/clock", "internal/glob"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/archive", "storage/clockguard", "storage/format", "storage/snapshotfile",
-		"storage/wal",
-		"storage/elementset", "storage/keytable", "storage/object", "storage/slab", "ttl",
+	"storage": {"storage/archive", "storage/clockguard", "storage/datafile", "storage/format",
+		"storage/snapshotfile", "storage/wal",
+		"storage/elementset", "storage/keytable", "storage/object", "storage/procmem",
+		"storage/slab", "ttl",
 		"internal/boltfile",
 		"internal/clock", "internal/glob", "internal/progress", "internal/histogram",
 		"internal/bigcopy", "internal/vfs",
-		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
+		"go.etcd.io/bbolt", "golang.org/x/sys/unix"},
+	// The data file knows buckets and checksums, and no keys in memory.
+	"storage/datafile": {"storage/format", "storage/object", "storage/snapshotfile", "internal/boltfile",
+		"internal/clock", "internal/progress", "internal/vfs", "go.etcd.io/bbolt",
+		"go.etcd.io/bbolt/errors"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
 	// What is damaged is read by other code than the store's, which trusts more; the store replays
@@ -116,6 +121,7 @@ var rules = map[string][]string{
 	"storage/elementset": {"storage/format", "storage/object"},
 	// The memory of small keys, and where keys are in memory: they know no store.
 	"storage/keytable": {},
+	"storage/procmem":  {"storage/slab"},
 	"storage/slab":     {"golang.org/x/sys/unix"},
 	// Values know neither log nor file.
 	"storage/object": {"internal/bigcopy"},

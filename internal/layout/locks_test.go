@@ -27,10 +27,10 @@ import (
 // lock is that of its type, whichever value of the type it belongs to.
 
 // ownOrder are the packages whose locks are held across functions, which types do not show well
-// enough. They describe in which order they take their own ones (storage/globaltxn.go, wal/log.go;
+// enough. They describe in which order they take their own ones (storage/doc.go, wal/log.go;
 // outbox.mover.turn comes before all others); here it is checked where these stand among those of
 // other packages.
-var ownOrder = []string{"outbox", "storage", "wal", "scripting", "lua", "main"}
+var ownOrder = []string{"outbox", "storage", "datafile", "wal", "scripting", "lua", "main"}
 
 // testDoubles are locks that no server has.
 var testDoubles = []string{"clock.Fake.mu", "vfs.Mem.mu"}

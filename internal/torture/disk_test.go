@@ -8,6 +8,7 @@ import (
 
 	"keyp/internal/vfs"
 	"keyp/storage"
+	"keyp/storage/datafile"
 )
 
 // errPower is what everything gets from the crash on: the machine is off, and what the code
@@ -115,7 +116,7 @@ func (d *disk) page(name string, n int) error {
 }
 
 // mirror has the disk know what is written to a data file.
-func (d *disk) mirror(path string, f storage.DataFile) storage.DataFile {
+func (d *disk) mirror(path string, f datafile.Writer) datafile.Writer {
 	m, err := vfs.NewMirror(d.mem, d.fs(), path, f)
 	if err != nil {
 		return failing{err}
@@ -188,11 +189,11 @@ func (d *disk) restart() error {
 }
 
 // step is called for each step of the store. Two of them are the renaming of a data file.
-func (d *disk) step(step storage.Step) error {
+func (d *disk) step(step datafile.Step) error {
 	if d.off() {
 		return errPower
 	}
-	if from := map[storage.Step]string{storage.StepNamed: newName,
+	if from := map[datafile.Step]string{datafile.StepNamed: newName,
 		"renamed": compactName}[step]; from != "" {
 		if err := d.mem.Rename(filepath.Join(d.dir, from),
 			filepath.Join(d.dir, dataName)); err != nil {

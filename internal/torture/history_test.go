@@ -17,6 +17,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
 	"keyp/storage"
+	"keyp/storage/datafile"
 	"keyp/storage/wal"
 )
 
@@ -247,7 +248,7 @@ func (h *history) between(what string, do func() error) {
 }
 
 // step is called for each step of what the store does with its data file.
-func (h *history) step(step storage.Step) error {
+func (h *history) step(step datafile.Step) error {
 	if err := h.disk.step(step); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package storage
+package procmem
 
 import (
 	"runtime/metrics"
@@ -6,10 +6,10 @@ import (
 	"keyp/storage/slab"
 )
 
-// ProcessMemory is the process's own memory, in bytes: that of the Go runtime, and the slabs of
+// Memory is the process's own memory, in bytes: that of the Go runtime, and the slabs of
 // small keys, which are outside the Go heap. Mapped pages of the data file are not included; the
 // system reclaims them when it needs memory.
-type ProcessMemory struct {
+type Memory struct {
 	// Live and not yet collected objects, the gaps between them, slabs, stacks, the runtime's own.
 	Used   int64
 	Heap   int64 // of it, objects and slabs
@@ -28,9 +28,9 @@ var memoryMetrics = []string{
 	"/gc/cycles/total:gc-cycles",
 }
 
-// ReadProcessMemory reads the process's memory. Unlike runtime.ReadMemStats it does not stop the
+// Read reads the process's memory. Unlike runtime.ReadMemStats it does not stop the
 // world.
-func ReadProcessMemory() ProcessMemory {
+func Read() Memory {
 	samples := make([]metrics.Sample, len(memoryMetrics))
 	for i, name := range memoryMetrics {
 		samples[i].Name = name
@@ -44,6 +44,6 @@ func ReadProcessMemory() ProcessMemory {
 	}
 	slabs := slab.OffHeap()
 	mapped, free := v[0]-v[1]+slabs, v[2]
-	return ProcessMemory{Used: mapped - free, Heap: v[3] + slabs, Gaps: v[4], Mapped: mapped,
+	return Memory{Used: mapped - free, Heap: v[3] + slabs, Gaps: v[4], Mapped: mapped,
 		Free: free, Cycles: v[5]}
 }

@@ -1,4 +1,5 @@
-package storage
+// Package procmem knows how much memory the process uses, and how much of that its keys may not.
+package procmem
 
 import (
 	"math"
@@ -12,12 +13,15 @@ import (
 // The process's memory includes an unknown amount of garbage. So the overhead is the minimum over
 // some seconds in which the garbage collector ran. Memory that is needed for a shorter time, as by
 // a short checkpoint, makes no keys leave memory.
-type overhead struct {
-	last, current overheadWindow
+
+// Overhead is the part of the process's memory that the accounts do not show. Its zero value knows
+// nothing yet.
+type Overhead struct {
+	last, current window
 }
 
-// overheadWindow is the least overhead seen over some time.
-type overheadWindow struct {
+// window is the least overhead seen over some time.
+type window struct {
 	began  time.Duration // reading of Mono
 	cycles int64         // of the collector when the window began
 	bytes  int64
@@ -26,23 +30,23 @@ type overheadWindow struct {
 }
 
 const (
-	// overheadTime is the minimum length of a window.
-	overheadTime = 5 * time.Second
+	// OverheadTime is the minimum length of a window.
+	OverheadTime = 5 * time.Second
 	// overheadShare bounds the charged overhead, without the gaps between objects, to a part of
 	// MaxMemory: even a small MaxMemory has room for some keys.
 	overheadShare = 2
 	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which new values and
-	// copies (defrag.go) close later: without a bound more and more keys would have to leave.
+	// copies close later: without a bound more and more keys would have to leave.
 	gapShare = 8
 )
 
-// charge returns the bytes of limit that the keys may not use. The accounts show used bytes.
-func (o *overhead) charge(m ProcessMemory, now time.Duration, used, limit int64) int64 {
-	if o.current.began == 0 || m.Cycles != o.current.cycles && now-o.current.began >= overheadTime {
+// Charge returns the bytes of limit that the keys may not use. The accounts show used bytes.
+func (o *Overhead) Charge(m Memory, now time.Duration, used, limit int64) int64 {
+	if o.current.began == 0 || m.Cycles != o.current.cycles && now-o.current.began >= OverheadTime {
 		if o.last = o.current; o.last.began == 0 {
 			o.last.bytes = math.MaxInt64
 		}
-		o.current = overheadWindow{began: now, cycles: m.Cycles, bytes: math.MaxInt64}
+		o.current = window{began: now, cycles: m.Cycles, bytes: math.MaxInt64}
 	}
 	if bytes := max(0, m.Used-used); bytes < o.current.bytes {
 		o.current.bytes, o.current.gaps = bytes, min(m.Gaps, bytes)
@@ -51,17 +55,20 @@ func (o *overhead) charge(m ProcessMemory, now time.Duration, used, limit int64)
 	return min(least.bytes-least.gaps, limit/overheadShare) + min(least.gaps, limit/gapShare)
 }
 
+// Left notes that keys of so many bytes have left memory.
+func (o *Overhead) Left(bytes int64) { o.current.left += bytes }
+
 // least returns the window that had the least overhead.
-func (o *overhead) least() overheadWindow {
+func (o *Overhead) least() window {
 	if o.last.bytes < o.current.bytes {
 		return o.last
 	}
 	return o.current
 }
 
-// gaps returns the size of the gaps between objects at the time of the least overhead. left is how
+// Gaps returns the size of the gaps between objects at the time of the least overhead. left is how
 // many bytes of keys have left memory since the earlier window began. since is that beginning, 0
 // before there are two windows.
-func (o *overhead) gaps() (bytes, left int64, since time.Duration) {
+func (o *Overhead) Gaps() (bytes, left int64, since time.Duration) {
 	return o.least().gaps, o.last.left + o.current.left, o.last.began
 }

@@ -1,4 +1,4 @@
-package storage
+package datafile
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"keyp/storage/object"
 )
 
-// readValue decodes the value of an image.
-func readValue(tx *bolt.Tx, m *format.Image) (object.Value, error) {
+// ReadValue decodes the value of an image.
+func ReadValue(tx *bolt.Tx, m *format.Image) (object.Value, error) {
 	if !m.Inline {
 		v, err := readElements(tx, m.Type, m.ID)
 		if err == nil && !m.Partial {
@@ -29,8 +29,8 @@ func readValue(tx *bolt.Tx, m *format.Image) (object.Value, error) {
 	return v, format.EachInline(m.Payload, v.Put)
 }
 
-// readLive reports whether an image's key exists at an instant, in Unix milliseconds.
-func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
+// ReadLive reports whether an image's key exists at an instant, in Unix milliseconds.
+func ReadLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
 	if m.Deadline != 0 && m.Deadline <= now {
 		return false, nil
 	}
@@ -40,7 +40,7 @@ func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
 	alive := false
 	see := func(_, _ []byte, deadline int64) error {
 		if alive = deadline == 0 || deadline > now; alive {
-			return errEnough
+			return ErrEnough
 		}
 		return nil
 	}
@@ -48,7 +48,7 @@ func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
 	if m.Inline {
 		err = format.EachInline(m.Payload, see)
 	} else {
-		err = eachElement(tx, m.ID, nil, see)
+		err = EachElement(tx, m.ID, nil, see)
 	}
 	if alive {
 		err = nil
@@ -56,31 +56,32 @@ func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
 	return alive, err
 }
 
-// errEnough ends a walk without an error.
-var errEnough = errors.New("enough")
+// ErrEnough ends a walk without an error.
+var ErrEnough = errors.New("enough")
 
 // readElements reads a value from its elements, which are stored under its id.
 func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v := object.New(typ)
-	if err := eachElement(tx, id, nil, v.Put); err != nil {
-		return nil, badElement(id, err)
+	if err := EachElement(tx, id, nil, v.Put); err != nil {
+		return nil, BadElement(id, err)
 	}
 	return v, nil
 }
 
-func badElement(id uint64, err error) error {
-	return fmt.Errorf("%w: elements of value %d: %w", ErrCorrupt, id, err)
+// BadElement returns the error of reading the elements of a value.
+func BadElement(id uint64, err error) error {
+	return fmt.Errorf("%w: elements of value %d: %w", format.ErrCorrupt, id, err)
 }
 
-// eachElement visits the elements under an id, from one on (nil: from the first), until fn returns
-// an error. It returns that error, but nil for errEnough.
-func eachElement(tx *bolt.Tx, id uint64, from []byte,
+// EachElement visits the elements under an id, from one on (nil: from the first), until fn returns
+// an error. It returns that error, but nil for ErrEnough.
+func EachElement(tx *bolt.Tx, id uint64, from []byte,
 	fn func(elem, val []byte, deadline int64) error) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
-	err := each(tx, format.BucketElements, format.ElementKey(nil, id, from), nil,
+	err := Each(tx, format.BucketElements, format.ElementKey(nil, id, from), nil,
 		func(k, rec []byte) error {
 			if !bytes.HasPrefix(k, prefix) {
-				return errEnough
+				return ErrEnough
 			}
 			elem, deadline, val, err := format.ParseElement(k, rec)
 			if err == nil {
@@ -88,7 +89,7 @@ func eachElement(tx *bolt.Tx, id uint64, from []byte,
 			}
 			return err
 		})
-	if err == errEnough {
+	if err == ErrEnough {
 		return nil
 	}
 	return err

@@ -1,0 +1,147 @@
+package datafile
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+)
+
+// The bucket ttl is in order of time, but a checkpoint writes slot by slot. So the changes of ttl
+// by one batch are scattered over the bucket: applying them with each batch would write most of its
+// pages each time. Instead the transaction of a batch appends them to the bucket pending. The
+// changes are applied when pending has pendingBytes, and before the checkpoint ends. They are
+// sorted, and applied from the front of ttl to its end, in transactions of bounded size; the last
+// one empties pending. A checkpoint begins with pending empty, and collects garbage only after it
+// is empty again.
+//
+//   - After the pending changes are applied in their order, ttl always agrees with values.
+//   - Applying them again changes nothing, so a crash between two transactions does no harm.
+//   - Before they are applied, no key of the slots concerned leaves memory. So every key that is
+//     only on disk has its entry in ttl: diskDeadlines needs no other.
+//   - After a crash they concern keys that are in the log. Replay makes these keys dirty or
+//     tombstones, or notes that they are reaped. The next checkpoint applies the changes before it
+//     writes anything, so they are applied before any of these keys is clean.
+//   - ttl may have outdated entries: of keys that are gone, or have another deadline or none. So
+//     its readers look at the key's record, too.
+const (
+	// pendingValue is the length of a value of pending.
+	pendingValue = 128 << 10
+	// pendingPages bounds a transaction that applies changes.
+	pendingPages = 2048
+	// FillPercent is how full bbolt leaves the pages it splits.
+	FillPercent = 0.8
+)
+
+// Changes are the changes of ttl that a batch's transaction writes to pending.
+type Changes struct {
+	values [][]byte // the first used are in use
+	used   int
+}
+
+// Reset removes all changes.
+func (d *Changes) Reset() { d.used = 0 }
+
+// Add notes that the entry of the key at at moves from old's deadline to new's, and returns whether
+// that changes anything.
+func (d *Changes) Add(at []byte, old, new format.Times) bool {
+	if old.Due()|new.Due() == 0 || old.SameEntry(new) {
+		return false
+	}
+	if d.used == 0 || len(d.values[d.used-1]) >= pendingValue {
+		if d.used == len(d.values) {
+			d.values = append(d.values, make([]byte, 0, pendingValue+1<<10))
+		}
+		d.values[d.used] = append(d.values[d.used][:0], 0, 0, 0, 0)
+		d.used++
+	}
+	v := &d.values[d.used-1]
+	*v = format.AppendChange(*v, at, old, new)
+	return true
+}
+
+// Write adds the changes to pending, which refers to them until the transaction ends, and returns
+// their length.
+func (d *Changes) Write(tx *bolt.Tx) (size int, err error) {
+	b := tx.Bucket(format.BucketPending)
+	for _, v := range d.values[:d.used] {
+		seq, err := b.NextSequence()
+		if err != nil {
+			return 0, err
+		}
+		format.SealChanges(v)
+		if err := b.Put(binary.BigEndian.AppendUint64(nil, seq), v); err != nil {
+			return 0, err
+		}
+		size += len(v)
+	}
+	return size, nil
+}
+
+// PendingBytes returns the length of a data file's pending changes; damaged ones count too.
+func PendingBytes(tx *bolt.Tx) (size int) {
+	_ = Each(tx, format.BucketPending, nil, func(error) { size++ }, func(_, v []byte) error {
+		size += len(v)
+		return nil
+	})
+	return size
+}
+
+// EmptyPending removes all pending changes.
+func EmptyPending(tx *bolt.Tx) error {
+	if err := tx.DeleteBucket(format.BucketPending); err != nil {
+		return err
+	}
+	_, err := tx.CreateBucket(format.BucketPending)
+	return err
+}
+
+// Pending has the pending changes of a data file.
+type Pending struct {
+	format.Moves
+	Damaged error // a value of pending that was left out
+}
+
+// Read reads all of pending.
+func (d *Pending) Read(tx *bolt.Tx) error {
+	d.Grow(PendingBytes(tx))
+	err := Each(tx, format.BucketPending, nil, func(err error) {
+		d.Damaged = err
+	}, func(k, v []byte) error {
+		if !d.Add(v) {
+			d.Damaged = fmt.Errorf("%w: value %x of bucket pending", format.ErrCorrupt, k)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.Split()
+	return nil
+}
+
+// Some applies as many moves as fit one transaction, from number from on. It returns the next
+// number.
+func (d *Pending) Some(tx *bolt.Tx, from, step int) (next int, err error) {
+	b := tx.Bucket(format.BucketTTL)
+	b.FillPercent = FillPercent
+	var at []byte
+	for next = from; next < len(d.List) && next-from < step; next++ {
+		if stats := tx.Stats(); stats.GetNodeCount() >= pendingPages {
+			break
+		}
+		m := d.List[next]
+		at = format.TTLKey(at[:0], m.Due, d.On(m))
+		if m.Put {
+			err = b.Put(at, d.Entry(m, at))
+		} else {
+			err = b.Delete(at)
+		}
+		if err != nil {
+			return from, err
+		}
+	}
+	return next, nil
+}
