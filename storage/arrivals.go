@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 )
 
 // arrivals are values that RENAME moved to other keys while a checkpoint went from slot to slot.
@@ -149,7 +149,7 @@ func (cp *checkpointer) copyMoved(b *cpBatch, t *Txn, id uint64) (more bool) {
 	r, _ := cp.lockMoved(t, id)
 	defer cp.s.unlock(t)
 	c := cp.s.cellOf(r)
-	if c == nil || !c.Is(keytable.Dirty) { // it is gone, or was copied with its slot
+	if c == nil || !c.Is(hashtable.Dirty) { // it is gone, or was copied with its slot
 		cp.arrivals.done(id)
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -210,7 +210,7 @@ func (d *laterDeadlines) count(p *part) (n int) {
 func (c *partCheck) slot(sl *slot) {
 	dirty := int32(0)
 	sl.table.Walk(func(cl *cell) {
-		if cl.Is(keytable.Dirty) {
+		if cl.Is(hashtable.Dirty) {
 			dirty++
 		}
 		c.cell(sl, *cl)
@@ -236,9 +236,9 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	if stored && *p.flags(cl)&flagDisk == 0 {
 		c.fail("key %q is on disk and does not say so", Clip(name))
 	}
-	if cl.Is(keytable.Tomb) {
+	if cl.Is(hashtable.Tomb) {
 		c.tombs++
-		if stored && !cl.Is(keytable.Dirty) {
+		if stored && !cl.Is(hashtable.Dirty) {
 			c.fail("key %q is gone for good but on disk", Clip(name))
 		}
 		return
@@ -273,7 +273,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		}
 	}
 	c.absentRuns(p.objectOf(cl), name)
-	if !cl.Is(keytable.Dirty) {
+	if !cl.Is(hashtable.Dirty) {
 		c.clean(cl, im, stored)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"keyp/internal/histogram"
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/wal"
 )
 
@@ -433,7 +433,7 @@ func (cp *checkpointer) markClean(b *cpBatch, w *batchWriter) {
 		}
 		k := s.keyIn(e.sl, e.gone)
 		e.p.shard.mu.Lock()
-		if c := e.p.find(e.sl, k); c != nil && c.Is(keytable.Tomb) && !c.Is(keytable.Dirty) {
+		if c := e.p.find(e.sl, k); c != nil && c.Is(hashtable.Tomb) && !c.Is(hashtable.Dirty) {
 			e.p.drop(e.sl, c)
 		}
 		e.p.shard.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 )
 
@@ -36,7 +36,7 @@ func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,
 	b.use(sl)
 	sl.prefetch(p, from)
 	next, done = sl.table.WalkBucket(from, func(c *cell) {
-		if c.Is(keytable.Dirty) {
+		if c.Is(hashtable.Dirty) {
 			cp.copyCell(b, p, sl, c)
 		}
 	})
@@ -49,7 +49,7 @@ func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,
 //go:noinline
 func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 	sl.table.WalkBucket(from, func(c *cell) {
-		if c.Is(keytable.Dirty) {
+		if c.Is(hashtable.Dirty) {
 			sum += p.prefetchCell(*c)
 		}
 	})
@@ -59,7 +59,7 @@ func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 // copyCell copies a dirty cell's state and makes it clean. For a large value it copies a portion,
 // or nothing yet, and notes that there is more to copy.
 func (cp *checkpointer) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
-	if o := p.objectOf(*c); o != nil && !c.Is(keytable.Tomb) && !o.inline() {
+	if o := p.objectOf(*c); o != nil && !c.Is(hashtable.Tomb) && !o.inline() {
 		o.freeze()
 		if more := (portions{p: p, sl: sl, o: o, stale: o.stale(), key: o.key}); more.stale ||
 			cp.copyState(b, p, sl, c) {
@@ -83,7 +83,7 @@ func (cp *checkpointer) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more 
 	*flags = *flags&^flagMoved | flagDisk
 	b.lsn = max(b.lsn, p.lsn(*c), sl.lastDelete)
 	changed := false // since the checkpoint reached the key
-	if !c.Is(keytable.Tomb) {
+	if !c.Is(hashtable.Tomb) {
 		more, changed = cp.copyValue(b, p, *c, &e)
 	} else {
 		e.gone = b.arena.take(name)
@@ -241,7 +241,7 @@ func (cp *checkpointer) copyPortion(b *cpBatch, r portions) (more bool) {
 		return cp.copyState(b, r.p, r.sl, c)
 	}
 	if r.stale && !r.p.dead {
-		if c := r.p.find(r.sl, cp.s.keyIn(r.sl, []byte(r.key))); c != nil && c.Is(keytable.Dirty) {
+		if c := r.p.find(r.sl, cp.s.keyIn(r.sl, []byte(r.key))); c != nil && c.Is(hashtable.Dirty) {
 			b.use(r.sl)
 			cp.copyCell(b, r.p, r.sl, c)
 		}

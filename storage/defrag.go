@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 )
 
 // Small keys that leave memory leave gaps in the chunks of the slabs, and a chunk is released only
@@ -129,7 +129,7 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 		o.side != nil && o.side.unsaved.any() {
 		return look
 	}
-	sl, c, found := p.cellAt(o.name(), ref, keytable.Obj)
+	sl, c, found := p.cellAt(o.name(), ref, hashtable.Obj)
 	if !found || sl.inflight || sl.awaiting || !p.evictable(*c, now) {
 		return look
 	}
@@ -146,13 +146,13 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	return look + o.bytes()
 }
 
-// cellAt finds the cell with this name and ref. kind is keytable.Obj for an object, and 0 for a
+// cellAt finds the cell with this name and ref. kind is hashtable.Obj for an object, and 0 for a
 // block.
 func (p *part) cellAt(name []byte, ref uint32, kind cell) (sl *slot, c *cell, found bool) {
 	k := p.shard.store.Key(0, name)
 	sl = p.slot(k)
 	c, found = sl.table.Find(k.Hash, func(c cell) bool {
-		return c&keytable.Obj == kind && c.Ref() == ref
+		return c&hashtable.Obj == kind && c.Ref() == ref
 	})
 	return sl, c, found
 }
@@ -187,7 +187,7 @@ func (p *part) moveBlock(ref uint32) bool {
 		return false
 	}
 	old := *c
-	*c = keytable.NewCell(uint64(old), p.slabs.Move(ref), old&(keytable.Dirty|keytable.Tomb))
+	*c = hashtable.NewCell(uint64(old), p.slabs.Move(ref), old&(hashtable.Dirty|hashtable.Tomb))
 	if due := p.due(old); exists(c) && due != 0 {
 		p.index.Set(p.id(sl, old), due, 0)
 		p.index.Set(p.id(sl, *c), 0, due)

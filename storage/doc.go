@@ -4,7 +4,7 @@
 // # Shape
 //
 // The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all databases, is a
-// shard with one lock. The data of one database in a shard is a part: a table per slot (keytable),
+// shard with one lock. The data of one database in a shard is a part: a table per slot (hashtable),
 // slabs for small strings, Go objects for the rest, and the expiration index. A Txn locks the
 // shards of its keys, changes parts and records each change; its End appends the batch to the log
 // (storage/wal). A checkpoint writes the changes to the data file (bbolt) and releases the log's

@@ -12,7 +12,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/ttl"
 )
 
@@ -124,7 +124,7 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 			return false
 		}
 		if e.ID*odd>>32%w.every == 0 {
-			w.add(db, p.name(keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj)),
+			w.add(db, p.name(hashtable.NewCell(0, uint32(e.ID), cell(e.ID)&hashtable.Obj)),
 				e.Deadline, p.byElement(e))
 		}
 		return true
@@ -134,7 +134,7 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 
 // byElement reports whether an entry of the index is about an element.
 func (p *part) byElement(e ttl.Entry) bool {
-	return cell(e.ID)&keytable.Obj != 0 && p.objects.at(uint32(e.ID)).deadline != e.Deadline
+	return cell(e.ID)&hashtable.Obj != 0 && p.objects.at(uint32(e.ID)).deadline != e.Deadline
 }
 
 // DueKey is a key and when it is due, in Unix ms.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -366,7 +366,7 @@ func (l *expiring) lookAtIndex(p *part, at DueCursor) (next DueCursor, looks int
 		if len(l.names) >= walkBytes {
 			return cursorOf(e), looks, groupOf(e) != start
 		}
-		l.add(p, keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj), e.ID, cursorOf(e))
+		l.add(p, hashtable.NewCell(0, uint32(e.ID), cell(e.ID)&hashtable.Obj), e.ID, cursorOf(e))
 	}
 	return next, looks, true
 }
@@ -375,7 +375,7 @@ func (l *expiring) lookAtIndex(p *part, at DueCursor) (next DueCursor, looks int
 func (l *expiring) lookAtSlot(p *part, at DueCursor) (next DueCursor, looks int) {
 	sl := p.slot(Key{Slot: at.Slot})
 	l.step, l.names, l.cells = l.step[:0], l.names[:0], l.cells[:0]
-	after, done := sl.table.WalkBucket(uint32(at.Hash>>keytable.HashShift), func(c *cell) {
+	after, done := sl.table.WalkBucket(uint32(at.Hash>>hashtable.HashShift), func(c *cell) {
 		if looks++; exists(c) && l.deadline(p, *c) == at.Deadline {
 			l.cells = append(l.cells, *c)
 		}
@@ -385,7 +385,7 @@ func (l *expiring) lookAtSlot(p *part, at DueCursor) (next DueCursor, looks int)
 		if i > 0 && (i >= walkNames || len(l.names) >= walkBytes) &&
 			c.Prefix() != l.cells[i-1].Prefix() {
 			return DueCursor{Deadline: at.Deadline, Slot: at.Slot,
-				Hash: uint64(c.Prefix()) << keytable.HashShift}, looks
+				Hash: uint64(c.Prefix()) << hashtable.HashShift}, looks
 		}
 		l.add(p, c, p.id(sl, c), DueCursor{Deadline: at.Deadline, Slot: at.Slot})
 	}
@@ -393,7 +393,7 @@ func (l *expiring) lookAtSlot(p *part, at DueCursor) (next DueCursor, looks int)
 		return behindSlot(at.Deadline, at.Slot), looks
 	}
 	return DueCursor{Deadline: at.Deadline, Slot: at.Slot,
-		Hash: uint64(after) << keytable.HashShift}, looks
+		Hash: uint64(after) << hashtable.HashShift}, looks
 }
 
 // add adds a key in memory to the step, unless the key has expired at the time of the page.

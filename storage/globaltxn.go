@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 )
 
 // A script does not know beforehand which keys it will use, so its transaction is global: it begins
@@ -193,7 +193,7 @@ func (t *Txn) isDue(p *part, c cell, due int64) bool {
 
 // hasWritten reports whether the transaction itself wrote a key's present value.
 func (e *txnEffects) hasWritten(p *part, c cell) bool {
-	const state = keytable.Dirty | keytable.Tomb
+	const state = hashtable.Dirty | hashtable.Tomb
 	for i := range e.wrote {
 		if w := &e.wrote[i]; w.p == p && w.c&^state == c&^state {
 			return true

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/ttl"
 )
 
@@ -535,7 +535,7 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 		freed += h.evictCell(p, sl, c)
 	}
 	if sl.table.Len() == 0 {
-		sl.table = keytable.Table{}
+		sl.table = hashtable.Table{}
 	}
 	return freed, upTo, false
 }
@@ -544,8 +544,8 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 // as the reaper would only load it again. A pinned value stays too, since the index does not have
 // its deadline.
 func (p *part) evictable(c cell, now int64) bool {
-	if c.Is(keytable.Dirty | keytable.Tomb) {
-		return !c.Is(keytable.Dirty)
+	if c.Is(hashtable.Dirty | hashtable.Tomb) {
+		return !c.Is(hashtable.Dirty)
 	}
 	if o := p.objectOf(c); o != nil && o.pinned() {
 		return false
@@ -559,7 +559,7 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	freed = int64(p.size(c)) + cellBytes
 	name := p.name(c)
 	k := s.keyIn(sl, name)
-	if !c.Is(keytable.Tomb) {
+	if !c.Is(hashtable.Tomb) {
 		if !sl.partial {
 			sl.partial = true
 			// Before diskDeadlines gets the key: diskDeadlines drops all when no slot is partial.

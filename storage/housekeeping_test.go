@@ -18,7 +18,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/slab"
 	"keyp/storage/wal"
 	"keyp/ttl"
@@ -46,7 +46,7 @@ func TestEvictionHold(t *testing.T) {
 	k := h.s.Key(0, []byte("{slot}0"))
 	p, sh, at := h.s.part(k), h.s.shards[h.s.shardOf(k.Slot)], int(k.Slot)%h.s.slotsPerShard
 	buckets := h.s.house.bucketsOf(sh, 0, at)
-	if len(buckets) < keys/keytable.BucketCells {
+	if len(buckets) < keys/hashtable.BucketCells {
 		t.Fatalf("%d buckets", len(buckets))
 	}
 	for range 3 {
@@ -66,7 +66,7 @@ func TestEvictionHold(t *testing.T) {
 	}
 	was := p.cells
 	h.s.house.evictEnough(sh, 0, at, 1)
-	if gone := was - p.cells; gone > keytable.BucketCells {
+	if gone := was - p.cells; gone > hashtable.BucketCells {
 		t.Errorf("%d keys left memory when one was enough", gone)
 	}
 	h.check()

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/storage/slab"
 )
@@ -17,7 +17,7 @@ type Item struct {
 }
 
 func (p *part) item(c cell) Item {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return Item{o: p.objects.at(c.Ref())}
 	}
 	return Item{b: p.slabs.At(c.Ref())}

@@ -12,7 +12,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 )
 
@@ -333,7 +333,7 @@ func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
 	}
 	var idle []cell // clean tombstones are needless in a complete slot
 	sl.table.Walk(func(c *cell) {
-		if c.Is(keytable.Tomb) && !c.Is(keytable.Dirty) {
+		if c.Is(hashtable.Tomb) && !c.Is(hashtable.Dirty) {
 			idle = append(idle, *c)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/storage/slab"
 	"keyp/ttl"
@@ -37,7 +37,7 @@ type shard struct {
 }
 
 // cell is a key's entry in the table of its slot.
-type cell = keytable.Cell
+type cell = hashtable.Cell
 
 const never = math.MaxInt64
 
@@ -83,7 +83,7 @@ type part struct {
 
 // slot is one hash slot of one database.
 type slot struct {
-	table      keytable.Table
+	table      hashtable.Table
 	dirty      int32  // cells with the flag Dirty
 	num        uint16 // the slot's number
 	lastDelete uint64 // LSN of the newest removal: a miss depends on it
@@ -203,7 +203,7 @@ func (p *part) find(sl *slot, k Key) *cell {
 }
 
 func (p *part) name(c cell) []byte {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return p.objects.at(c.Ref()).name()
 	}
 	return p.slabs.At(c.Ref()).Key()
@@ -231,14 +231,14 @@ func (p *part) deadline(c cell) int64 { return p.item(c).Deadline() }
 // due returns a key's time in the expiration index: the earlier of its deadline and the first
 // deadline of an element.
 func (p *part) due(c cell) int64 {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return p.objects.at(c.Ref()).due()
 	}
 	return p.slabs.At(c.Ref()).Deadline()
 }
 
 func (p *part) created(c cell) uint32 {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return p.objects.at(c.Ref()).created
 	}
 	return p.slabs.At(c.Ref()).Created()
@@ -247,21 +247,21 @@ func (p *part) created(c cell) uint32 {
 func (p *part) access(c cell) uint32 { return p.item(c).Access() }
 
 func (p *part) lsn(c cell) uint64 {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return p.objects.at(c.Ref()).lsn
 	}
 	return p.slabs.At(c.Ref()).LSN()
 }
 
 func (p *part) flags(c cell) *byte {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return &p.objects.at(c.Ref()).flags
 	}
 	return p.slabs.At(c.Ref()).Flags()
 }
 
 func (p *part) size(c cell) int {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return p.objects.at(c.Ref()).bytes()
 	}
 	return cap(p.slabs.At(c.Ref()))
@@ -269,12 +269,12 @@ func (p *part) size(c cell) int {
 
 // id names a cell's key in the index. It changes when the key moves in memory.
 func (p *part) id(sl *slot, c cell) uint64 {
-	return uint64(sl.num)<<33 | uint64(c.Ref()) | uint64(c&keytable.Obj)
+	return uint64(sl.num)<<33 | uint64(c.Ref()) | uint64(c&hashtable.Obj)
 }
 
 // setIndex moves a key's entry in the expiration index; 0 is no deadline.
 func (p *part) setIndex(id uint64, old, new int64) {
-	if cell(id)&keytable.Obj != 0 {
+	if cell(id)&hashtable.Obj != 0 {
 		p.noteOwn(id, new)
 	}
 	if old == new {
@@ -304,8 +304,8 @@ func (s *Store) spanOf(deadline int64) int64 {
 
 // markDirty notes that the data file does not have the cell's state.
 func (p *part) markDirty(sl *slot, c *cell) {
-	if !c.Is(keytable.Dirty) {
-		*c |= keytable.Dirty
+	if !c.Is(hashtable.Dirty) {
+		*c |= hashtable.Dirty
 		sl.dirty++
 		p.dirty += int64(p.size(*c))
 	}
@@ -313,7 +313,7 @@ func (p *part) markDirty(sl *slot, c *cell) {
 
 // free frees the memory of a cell's key.
 func (p *part) free(c cell) {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		p.objects.remove(c.Ref())
 	} else {
 		p.slabs.Release(c.Ref())
@@ -328,11 +328,11 @@ func (p *part) insert(sl *slot, hash uint64, c cell) *cell {
 
 // drop removes a cell from the table: memory knows nothing of the key any more.
 func (p *part) drop(sl *slot, c *cell) {
-	if c.Is(keytable.Dirty) {
+	if c.Is(hashtable.Dirty) {
 		sl.dirty--
 		p.dirty -= int64(p.size(*c))
 	}
-	if c.Is(keytable.Tomb) {
+	if c.Is(hashtable.Tomb) {
 		p.tombs--
 	}
 	p.free(*c)
@@ -366,11 +366,11 @@ func (p *part) retire(sl *slot, c *cell) {
 		b.SetKey(name)
 		b.SetValue(nil)
 		*b.Flags() = *p.flags(old) & (flagDisk | flagMoved)
-		*c = keytable.NewCell(uint64(old), ref, keytable.Tomb)
+		*c = hashtable.NewCell(uint64(old), ref, hashtable.Tomb)
 	} else {
 		ref := p.objects.add(&Object{key: string(name),
 			flags: *p.flags(old) & (flagDisk | flagMoved)})
-		*c = keytable.NewCell(uint64(old), ref, keytable.Tomb|keytable.Obj)
+		*c = hashtable.NewCell(uint64(old), ref, hashtable.Tomb|hashtable.Obj)
 	}
 	p.tombs++
 	p.free(old)
@@ -379,8 +379,8 @@ func (p *part) retire(sl *slot, c *cell) {
 
 // dirtyOff removes the cell from the dirty counts before its memory changes.
 func (p *part) dirtyOff(sl *slot, c *cell) {
-	if c.Is(keytable.Dirty) {
-		*c &^= keytable.Dirty
+	if c.Is(hashtable.Dirty) {
+		*c &^= hashtable.Dirty
 		sl.dirty--
 		p.dirty -= int64(p.size(*c))
 	}
@@ -474,7 +474,7 @@ func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
 // putSmall writes the value to the key's block, in place where it fits.
 func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline int64) *cell {
 	size := slab.Header + len(k.Name) + len(value)
-	if exists(c) && !c.Is(keytable.Obj) {
+	if exists(c) && !c.Is(hashtable.Obj) {
 		if b := p.slabs.At(c.Ref()); b.SameClass(size) {
 			old := b.Deadline()
 			p.setIndex(p.id(sl, *c), old, deadline)
@@ -490,7 +490,7 @@ func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline
 	ref, b := p.slabs.Alloc(size)
 	b.SetKey(k.Name)
 	b.SetValue(value)
-	return p.replace(t, sl, c, k, keytable.NewCell(k.Hash, ref, 0), deadline)
+	return p.replace(t, sl, c, k, hashtable.NewCell(k.Hash, ref, 0), deadline)
 }
 
 // room reports whether there is room for a block.
@@ -507,7 +507,7 @@ func spilled(name, value []byte) *Object {
 
 func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline int64) *cell {
 	o.deadline = deadline
-	return p.replace(t, sl, c, k, keytable.NewCell(k.Hash, p.objects.add(o), keytable.Obj),
+	return p.replace(t, sl, c, k, hashtable.NewCell(k.Hash, p.objects.add(o), hashtable.Obj),
 		deadline)
 }
 
@@ -530,7 +530,7 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 		if existed {
 			p.shard.store.dropped(p, *c)
 		}
-		if c.Is(keytable.Tomb) {
+		if c.Is(hashtable.Tomb) {
 			p.tombs--
 		}
 		p.dirtyOff(sl, c)
@@ -548,7 +548,7 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 
 // setHeader writes a key's header. Index and counts have the deadline already.
 func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		o := p.objects.at(c.Ref())
 		o.deadline, o.created, o.access = deadline, created, access
 		return
@@ -562,7 +562,7 @@ func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
 
 // objectOf returns the cell's object, nil if the key is in a block.
 func (p *part) objectOf(c cell) *Object {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		return p.objects.at(c.Ref())
 	}
 	return nil

@@ -3,7 +3,7 @@ package storage
 import (
 	"math/bits"
 
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 )
 
@@ -96,7 +96,7 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 
 // prefetchCell reads the part of a cell's value that most uses read.
 func (p *part) prefetchCell(c cell) (sum uint64) {
-	if c.Is(keytable.Obj) {
+	if c.Is(hashtable.Obj) {
 		if o := p.objects.at(c.Ref()); o != nil {
 			sum = uint64(o.access)
 		}

@@ -7,7 +7,7 @@ import (
 	"keyp/internal/histogram"
 	"keyp/storage/clockguard"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/ttl"
 )
 
@@ -132,7 +132,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 //go:noinline
 func (p *part) prefetch(keys int) (sum uint64) {
 	p.index.Ahead(func(e ttl.Entry) bool {
-		sum += p.prefetchCell(keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj))
+		sum += p.prefetchCell(hashtable.NewCell(0, uint32(e.ID), cell(e.ID)&hashtable.Obj))
 		keys--
 		return keys > 0
 	})

@@ -8,7 +8,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/storage/slab"
 )
@@ -53,7 +53,7 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 		got.object = spilled(k.Name, got.small)
 	}
 	if got.object != nil {
-		c = keytable.NewCell(k.Hash, p.objects.add(got.object), keytable.Obj)
+		c = hashtable.NewCell(k.Hash, p.objects.add(got.object), hashtable.Obj)
 		if got.object.elementDeadline() != 0 {
 			got.object.state |= stateTimed // it counts already
 		}
@@ -61,7 +61,7 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 		ref, b := p.slabs.Alloc(slab.Header + len(k.Name) + len(got.small))
 		b.SetKey(k.Name)
 		b.SetValue(got.small)
-		c = keytable.NewCell(k.Hash, ref, 0)
+		c = hashtable.NewCell(k.Hash, ref, 0)
 	}
 	s := p.shard.store
 	// While the store is opened, its time is not known.
@@ -90,18 +90,18 @@ func (p *part) absent(sl *slot, k Key, flags byte) *cell {
 	p.tombs++
 	if len(k.Name) > maxSlabKey || !p.room(slab.Header+len(k.Name)) {
 		ref := p.objects.add(&Object{key: string(k.Name), flags: flags})
-		return p.insert(sl, k.Hash, keytable.NewCell(k.Hash, ref, keytable.Tomb|keytable.Obj))
+		return p.insert(sl, k.Hash, hashtable.NewCell(k.Hash, ref, hashtable.Tomb|hashtable.Obj))
 	}
 	ref, b := p.slabs.Alloc(slab.Header + len(k.Name))
 	b.SetKey(k.Name)
 	b.SetValue(nil)
 	*b.Flags() = flags
-	return p.insert(sl, k.Hash, keytable.NewCell(k.Hash, ref, keytable.Tomb))
+	return p.insert(sl, k.Hash, hashtable.NewCell(k.Hash, ref, hashtable.Tomb))
 }
 
 // byID finds the cell of an id in the index.
 func (p *part) byID(id uint64) (*slot, *cell, Key) {
-	c := keytable.NewCell(0, uint32(id), cell(id)&keytable.Obj)
+	c := hashtable.NewCell(0, uint32(id), cell(id)&hashtable.Obj)
 	name := p.name(c)
 	k := Key{Slot: uint16(id >> 33), Hash: p.shard.store.hash(name), Name: name}
 	sl := p.slot(k)

@@ -12,7 +12,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 )
 
@@ -22,7 +22,7 @@ import (
 // so it is visited at least once.
 //
 //	cursor = slot << 29 | hash prefix, and 0 for start and end
-const scanEnd = uint64(Slots) << keytable.HashBits
+const scanEnd = uint64(Slots) << hashtable.HashBits
 
 // found is a key of a scan step.
 type found struct {
@@ -233,7 +233,7 @@ func (w *walk) scan(db int, cursor uint64, count int,
 		return 0, nil
 	}
 	for n, size := 0, 0; n < max(count, 1) && size < listBytes; {
-		slot, from := uint16(cursor>>keytable.HashBits), uint32(cursor&(1<<keytable.HashBits-1))
+		slot, from := uint16(cursor>>hashtable.HashBits), uint32(cursor&(1<<hashtable.HashBits-1))
 		sh := v.s.shards[v.s.shardOf(slot)]
 		w.step, w.names = w.step[:0], w.names[:0]
 		next, p := w.scanSlot(sh, slot, db, from, count-n)
@@ -284,7 +284,7 @@ func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32,
 
 // behind returns the cursor of the first slot after a shard.
 func (w *walk) behind(sh *shard) uint64 {
-	return uint64((sh.num+1)*w.s.slotsPerShard) << keytable.HashBits
+	return uint64((sh.num+1)*w.s.slotsPerShard) << hashtable.HashBits
 }
 
 // occupied returns the first slot from number on that may have keys; nil if none has.
@@ -303,7 +303,7 @@ func (p *part) occupied(number int) (found *slot) {
 func SlotCursor(slot uint16) uint64 { return position(slot, 0) }
 
 func position(slot uint16, prefix uint32) uint64 {
-	return uint64(slot)<<keytable.HashBits | uint64(prefix)
+	return uint64(slot)<<hashtable.HashBits | uint64(prefix)
 }
 
 // scanMemory adds keys of one bucket of a slot whose keys are all in memory.
@@ -339,7 +339,7 @@ func (w *walk) liveItem(p *part, c cell, now int64) (Item, bool) {
 }
 
 func (p *part) liveItem(c cell, now int64) (Item, bool) {
-	if c.Is(keytable.Tomb) {
+	if c.Is(hashtable.Tomb) {
 		return Item{}, false
 	}
 	it := p.item(c)
@@ -378,7 +378,7 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32,
 			w.unlock(sh)
 		}
 		// A merge uses no more keys than a bucket has.
-		st, err := w.readStretch(p.space, number, from, min(count, keytable.BucketCells))
+		st, err := w.readStretch(p.space, number, from, min(count, hashtable.BucketCells))
 		if try < 3 {
 			w.lock(sh)
 		}
@@ -408,7 +408,7 @@ func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from
 }
 
 // stretchEnd is one past the last hash prefix.
-const stretchEnd = 1 << keytable.HashBits
+const stretchEnd = 1 << hashtable.HashBits
 
 // fileStretch is the data file's part of a slot up to a prefix. Memory may have newer state.
 type fileStretch struct {
@@ -421,7 +421,7 @@ type fileStretch struct {
 func (w *walk) readStretch(space uint32, slot uint16, from uint32,
 	count int) (st fileStretch, err error) {
 	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot),
-		from<<(32-keytable.HashBits))
+		from<<(32-hashtable.HashBits))
 	st.upTo = stretchEnd
 	now, size := w.onDisk(w.s.shardOf(slot)), 0
 	err = w.s.file.View(func(tx *bolt.Tx) error {
@@ -429,7 +429,7 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32,
 			if !bytes.HasPrefix(at, start[:6]) || len(at) < format.PrefixLen {
 				return datafile.ErrEnough
 			}
-			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - keytable.HashBits)
+			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashtable.HashBits)
 			if n := len(st.keys); n > 0 && (n >= count || size >= walkBytes) &&
 				prefix != st.keys[n-1].prefix {
 				st.upTo = prefix

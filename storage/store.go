@@ -20,7 +20,7 @@ import (
 	"keyp/storage/archive"
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/wal"
 	"keyp/ttl"
 )
@@ -564,7 +564,7 @@ func (sh *shard) forget(db int) {
 			if sl.partial {
 				sh.store.partials.Add(-1)
 			}
-			sl.table = keytable.Table{} // a checkpoint may still look keys up
+			sl.table = hashtable.Table{} // a checkpoint may still look keys up
 		}
 		p.dead = true
 		p.slabs.Drop()

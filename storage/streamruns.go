@@ -9,7 +9,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 )
 
@@ -164,7 +164,7 @@ func (s *Store) streamAt(k Key) (*part, *cell, *object.Stream) {
 func (p *part) grew(c *cell, o *Object) {
 	delta := o.measure()
 	p.objects.bytes += delta
-	if c.Is(keytable.Dirty) {
+	if c.Is(hashtable.Dirty) {
 		p.dirty += delta
 	}
 	p.objects.noteLarge(c.Ref(), o)
@@ -246,8 +246,8 @@ func (o *Object) owed() int64 {
 func (p *part) cleanInDirty() (n int64) {
 	for ref := range p.objects.large {
 		o := p.objects.list[ref]
-		if _, c, found := p.cellAt(o.name(), ref, keytable.Obj); found && c.Is(keytable.Dirty) &&
-			!c.Is(keytable.Tomb) {
+		if _, c, found := p.cellAt(o.name(), ref, hashtable.Obj); found && c.Is(hashtable.Dirty) &&
+			!c.Is(hashtable.Tomb) {
 			n += int64(o.bytes()) - o.owed()
 		}
 	}
@@ -328,7 +328,7 @@ func (h *housekeeper) leaveSome(l largeStream, enough int) (freed int64, last bo
 func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int,
 	chosen func() bool) (freed int64, last bool) {
 	o := l.o
-	_, c, found := l.p.cellAt(o.name(), l.ref, keytable.Obj)
+	_, c, found := l.p.cellAt(o.name(), l.ref, hashtable.Obj)
 	if !found || !h.mayLeaveRuns(o, v) {
 		return 0, true
 	}
@@ -384,7 +384,7 @@ func (c *copying) has(id uint64) bool {
 // keepsKey reports whether an object is a stream whose runs leave memory instead of its key.
 func (p *part) keepsKey(c cell) bool {
 	_, large := p.objects.large[c.Ref()]
-	return large && c.Is(keytable.Obj)
+	return large && c.Is(hashtable.Obj)
 }
 
 // trimLoaded bounds the memory of a stream that is being read from the data file in the order of

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"keyp/internal/histogram"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 )
 
@@ -112,7 +112,7 @@ func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole b
 // slot that is large or may have keys only on disk, and after about typesStep keys. It counts
 // nothing if a key is due. It returns the cursor to go on from.
 func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint64) {
-	number := uint16(from >> keytable.HashBits)
+	number := uint16(from >> hashtable.HashBits)
 	sh := w.s.shards[w.s.shardOf(number)]
 	w.lock(sh)
 	defer w.unlock(sh)

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -319,7 +319,7 @@ func (l *timeline) lookAtDueIn(p *part, from ttl.Entry, due int64,
 			next, more = e, true
 			return false
 		}
-		if cell(e.ID)&keytable.Obj == 0 {
+		if cell(e.ID)&hashtable.Obj == 0 {
 			return true
 		}
 		o := p.objects.at(uint32(e.ID))

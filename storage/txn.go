@@ -7,7 +7,7 @@ import (
 
 	"keyp/internal/bigcopy"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -106,7 +106,7 @@ func (w *touched) stale() bool {
 		return false
 	}
 	c, _ := w.sl.table.Find(uint64(w.c), func(c cell) bool {
-		return c.Ref() == w.c.Ref() && c.Is(keytable.Obj) == w.c.Is(keytable.Obj)
+		return c.Ref() == w.c.Ref() && c.Is(hashtable.Obj) == w.c.Is(hashtable.Obj)
 	})
 	return c == nil
 }
@@ -179,7 +179,7 @@ func (t *Txn) End() uint64 {
 func (e *txnEffects) stamp(s *Store, lsn uint64) {
 	for i := range e.wrote {
 		w := &e.wrote[i]
-		if w.c.Is(keytable.Obj) {
+		if w.c.Is(hashtable.Obj) {
 			if o := w.p.objects.at(w.c.Ref()); o != nil {
 				o.lsn = lsn
 			}
@@ -233,7 +233,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	}
 	sl = p.slot(k)
 	c = p.find(sl, k)
-	if c == nil || c.Is(keytable.Tomb) {
+	if c == nil || c.Is(hashtable.Tomb) {
 		t.seen = max(t.seen, sl.lastDelete, sh.mu.flushLSN)
 		return p, sl, c
 	}
@@ -260,7 +260,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 }
 
 // exists reports whether the cell that live returned is a key.
-func exists(c *cell) bool { return c != nil && !c.Is(keytable.Tomb) }
+func exists(c *cell) bool { return c != nil && !c.Is(hashtable.Tomb) }
 
 // expire removes a due key; the caller writes the record. A command's record names the key: one
 // that states that all due by now is gone would cover keys that are still there and counted.
@@ -468,7 +468,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		deadline = p.deadline(*c)
 	}
 	end := max(len(old), off+len(data))
-	if !exists(c) || !c.Is(keytable.Obj) || isSmall(k.Name, old) {
+	if !exists(c) || !c.Is(hashtable.Obj) || isSmall(k.Name, old) {
 		if fitsBlock(k.Name, end) || off <= len(old) {
 			value := make([]byte, end)
 			copy(value, old)

@@ -8,7 +8,7 @@ import (
 
 	"keyp/storage/datafile"
 	"keyp/storage/format"
-	"keyp/storage/keytable"
+	"keyp/storage/hashtable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -113,7 +113,7 @@ func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool,
 	sl := p.slot(k)
 	c := p.find(sl, k)
 	found := Unfinished{Space: p.space, Name: string(k.Name)}
-	if c != nil && c.Is(keytable.Dirty) && !twice {
+	if c != nil && c.Is(hashtable.Dirty) && !twice {
 		if !stated(found.Space, found.Name) {
 			report(found)
 		}

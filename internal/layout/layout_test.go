@@ -91,7 +91,7 @@ var rules = map[string][]string{
 	// The store alone writes the data file and the log.
 	"storage": {"storage/archive", "storage/clockguard", "storage/datafile", "storage/format",
 		"storage/snapshotfile", "storage/wal",
-		"storage/elementset", "storage/keytable", "storage/object", "storage/procmem",
+		"storage/elementset", "storage/hashtable", "storage/object", "storage/procmem",
 		"storage/slab", "ttl",
 		"internal/boltfile",
 		"internal/clock", "internal/glob", "internal/progress", "internal/histogram",
@@ -120,11 +120,11 @@ var rules = map[string][]string{
 	"storage/clockguard": {"internal/clock"},
 	"storage/elementset": {"storage/format", "storage/object"},
 	// The memory of small keys, and where keys are in memory: they know no store.
-	"storage/keytable": {},
-	"storage/procmem":  {"storage/slab"},
-	"storage/slab":     {"golang.org/x/sys/unix"},
+	"storage/hashtable": {},
+	"storage/procmem":   {"storage/slab"},
+	"storage/slab":      {"golang.org/x/sys/unix"},
 	// Values know neither log nor file.
-	"storage/object": {"internal/bigcopy"},
+	"storage/object": {"storage/hashtable", "internal/bigcopy"},
 
 	// Deadlines and their order: values, files and connections are the store's, which the reaper
 	// calls through an interface.

@@ -55,7 +55,7 @@ const (
 // NewDelayQueue returns an empty queue.
 func NewDelayQueue() *DelayQueue {
 	d := newDict(true)
-	d.jobs, d.index.tight = true, true
+	d.jobs, d.index.Tight = true, true
 	return &DelayQueue{members: members{big: d}, next: 1}
 }
 

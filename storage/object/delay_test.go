@@ -244,7 +244,7 @@ func TestDelayMemory(t *testing.T) {
 		t.Errorf("%d jobs take %.2f times their bytes", n, got)
 	} else {
 		t.Logf("%.3f times the bytes: arena %d, index %d, dense %d, order %d, of %d", got,
-			q.big.arena.bytes()/n, q.big.index.bytes()/n, q.big.dense.bytes()/n,
+			q.big.arena.bytes()/n, q.big.index.Bytes()/n, q.big.dense.bytes()/n,
 			q.big.scores.bytes()/n, size/n)
 	}
 }

@@ -3,6 +3,8 @@ package object
 import (
 	"bytes"
 	"unsafe"
+
+	"keyp/storage/hashtable"
 )
 
 // dict is the large form of hashes, sets and sorted sets. It has no Go pointer per element, and
@@ -22,7 +24,7 @@ import (
 // and a removed element leaves a hole for the next new one. Only if there are far more holes than
 // elements, elements at the end of dense move into them (tighten).
 type dict struct {
-	index  index
+	index  hashtable.Table
 	dense  pages
 	holes  holes
 	arena  arena
@@ -32,7 +34,8 @@ type dict struct {
 }
 
 func newDict(scored bool) *dict {
-	d := &dict{index: newIndex()}
+	d := &dict{}
+	d.index.Reserve(0)
 	if scored {
 		d.scores = &tree{}
 	}
@@ -46,19 +49,13 @@ func (d *dict) reserve(n, bytes int) {
 		d.arena.cur = d.arena.add(min(bytes, blockSize))
 	}
 	d.dense.list = append(d.dense.list, make([]ref, 0, min(n, pageRefs)))
-	size := firstCells
-	for !fits(n, size) && size < bucketCells {
-		size = d.index.larger(size)
-	}
-	if size > firstCells {
-		d.index.resize(d.index.dir[0], size)
-	}
+	d.index.Reserve(n)
 }
 
 func (d *dict) len() int { return d.dense.n - d.holes.n }
 
 func (d *dict) bytes() int {
-	n := int(unsafe.Sizeof(*d)) + d.index.bytes() + d.dense.bytes() + d.arena.bytes() +
+	n := int(unsafe.Sizeof(*d)) + d.index.Bytes() + d.dense.bytes() + d.arena.bytes() +
 		d.due.bytes()
 	if d.scores != nil {
 		n += int(unsafe.Sizeof(*d.scores)) + d.scores.bytes()
@@ -70,8 +67,20 @@ func (d *dict) entry(pos uint32) entry { return entryAt(d.arena.at(*d.dense.at(p
 
 func (d *dict) find(key []byte) (pos uint32, ok bool) { return d.findHash(hashOf(key), key) }
 
-func (d *dict) findHash(hash uint32, key []byte) (pos uint32, ok bool) {
-	return d.index.find(hash, func(pos uint32) bool { return bytes.Equal(d.entry(pos).key, key) })
+func (d *dict) findHash(hash uint64, key []byte) (pos uint32, ok bool) {
+	c, ok := d.index.Find(hash, func(c hashtable.Cell) bool {
+		return bytes.Equal(d.entry(c.Ref()).key, key)
+	})
+	if !ok {
+		return 0, false
+	}
+	return c.Ref(), true
+}
+
+// cell returns the cell of an element with this key and position.
+func (d *dict) cell(key []byte, pos uint32) *hashtable.Cell {
+	c, _ := d.index.Find(hashOf(key), func(c hashtable.Cell) bool { return c.Ref() == pos })
+	return c
 }
 
 // put sets an element; created reports whether it is new.
@@ -92,7 +101,7 @@ func (d *dict) put(key, val []byte, deadline int64) (created bool) {
 		pos = uint32(d.dense.n)
 		d.dense.push(r)
 	}
-	d.index.insert(hash, pos)
+	d.index.Insert(hash, hashtable.NewCell(hash, pos, 0))
 	d.enter(pos, entryAt(mem))
 	return true
 }
@@ -158,7 +167,7 @@ func (d *dict) removeRanks(from, to int, fn func(e entry)) {
 func (d *dict) take(pos uint32) {
 	e := d.entry(pos)
 	d.removeDue(pos, e.deadline)
-	d.index.remove(hashOf(e.key), pos)
+	d.index.Remove(d.cell(e.key, pos))
 	r := *d.dense.at(pos)
 	if d.scores != nil {
 		d.dig(pos)
@@ -176,7 +185,7 @@ func (d *dict) moveLast(pos uint32) {
 		return
 	}
 	moved := d.entry(last)
-	d.index.rename(hashOf(moved.key), last, pos)
+	*d.cell(moved.key, last) = hashtable.NewCell(hashOf(moved.key), pos, 0)
 	if moved.deadline != 0 {
 		d.removeDue(last, moved.deadline)
 		d.insertDue(pos, moved.deadline)
@@ -273,10 +282,10 @@ func (d *dict) fill(pos uint32) {
 // free frees an entry's memory and records the new places of the entries that move for it.
 func (d *dict) free(r ref, size int) {
 	d.arena.free(r, size, func(key []byte, from, to ref) {
-		pos, _ := d.index.find(hashOf(key), func(pos uint32) bool {
-			return *d.dense.at(pos) == from
+		c, _ := d.index.Find(hashOf(key), func(c hashtable.Cell) bool {
+			return *d.dense.at(c.Ref()) == from
 		})
-		*d.dense.at(pos) = to
+		*d.dense.at(c.Ref()) = to
 	})
 }
 

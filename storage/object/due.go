@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"keyp/storage/hashtable"
 )
 
 // Deadlines visits the deadlines of elements that are later than after, in order and each once,
@@ -93,7 +95,7 @@ func (m *members) DueAt(deadline int64, from uint32, most int,
 	}
 	var list []one
 	add := func(elem []byte) {
-		if h := hashOf(elem); h >= from {
+		if h := cursorOf(elem); h >= from {
 			list = append(list, one{h, elem})
 		}
 	}
@@ -131,8 +133,8 @@ func (d *dict) dueAt(deadline int64, from uint32, most int,
 		}
 		return 0, false
 	}
-	next = d.index.scan(from, most, func(pos uint32) {
-		if e := d.entry(pos); e.deadline == deadline {
+	next = d.index.Scan(from, most, func(c hashtable.Cell) {
+		if e := d.entry(c.Ref()); e.deadline == deadline {
 			add(e.key)
 		}
 	})

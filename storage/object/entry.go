@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"hash/maphash"
 	"math"
+
+	"keyp/storage/hashtable"
 )
 
 // The packed form and the arena of the large form both store an element of a hash, set or sorted
@@ -100,7 +102,11 @@ func HashOf(key []byte) uint64 {
 	return maphash.Bytes(seed, key)
 }
 
-func hashOf(key []byte) uint32 { return uint32(HashOf(key)) }
+// hashOf returns the hash of an element in a dict's index.
+func hashOf(key []byte) uint64 { return HashOf(key) << 32 }
+
+// cursorOf returns the part of hashOf by which elements are scanned.
+func cursorOf(key []byte) uint32 { return uint32(hashOf(key) >> hashtable.HashShift) }
 
 // Scores as elements have them: the bits of the float64, big-endian. Negative zero
 // becomes zero, as in Redis's small sorted sets; a score is never NaN.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"unsafe"
+
+	"keyp/storage/hashtable"
 )
 
 // members is the common part of hashes, sets and sorted sets: elements with a key, a value and
@@ -193,8 +195,8 @@ func (m *members) Scan(cursor uint64, count int,
 		})
 		return 0
 	}
-	return uint64(m.big.index.scan(uint32(cursor), count, func(pos uint32) {
-		e := m.big.entry(pos)
+	return uint64(m.big.index.Scan(uint32(cursor), count, func(c hashtable.Cell) {
+		e := m.big.entry(c.Ref())
 		fn(e.key, e.val, e.deadline)
 	}))
 }

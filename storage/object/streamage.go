@@ -408,7 +408,7 @@ func (s *Stream) DueAt(deadline int64, from uint32, _ int,
 	var list []one
 	s.eachAt(deadline, func(id StreamID) {
 		elem := id.Append(nil)
-		if h := hashOf(elem); h >= from {
+		if h := cursorOf(elem); h >= from {
 			list = append(list, one{h, elem})
 		}
 	})
