@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -15,119 +14,96 @@ import (
 )
 
 const (
-	// abuseLead is the time in ms for which GETs run before they are counted, and after the
-	// abuse has ended.
+	// abuseLead is the time in ms for which GETs are counted before and after the abuse.
 	abuseLead = 150
 	// abuseSample is the time in ms between two readings of the server's memory.
 	abuseSample = 10
 )
 
-// abuse is one way to overload a server.
-type abuse struct {
-	name    string
-	prepare func(a *abuser) error // called before the measurement; may be nil
-	do      func(a *abuser) error
-	times   int // how often do is called; 0: once
-}
-
 // abuser is the client that overloads the server.
 type abuser struct {
 	ctx   context.Context
-	b     *bench
-	t     *target
+	s     *server
 	n     int // elements of a large value
-	main  *rawConn
-	extra []net.Conn // closed when the abuse has ended
+	main  net.Conn
+	conns []net.Conn // closed when the abuse has ended
 }
 
-// abuses returns a procedure for a list of abuses. For each abuse it measures the latency of GETs
-// that other clients send meanwhile, and the growth of the server's memory.
-func abuses(list []abuse) procedure {
-	return func(b *bench, ctx context.Context, l line, t *target,
-		round int) (readings []reading, err error) {
-		ctx, release := t.while(ctx)
-		defer release()
-		if err := b.load(ctx, t, l.keys); err != nil {
-			return nil, err
-		}
-		a := &abuser{ctx: ctx, b: b, t: t, n: int(l.keys)}
-		for _, what := range list {
-			more, err := a.measure(l, what, round)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", what.name, err)
-			}
-			readings = append(readings, more...)
-		}
-		return readings, nil
-	}
-}
-
-// measure runs one abuse together with GETs and returns the measurements.
-func (a *abuser) measure(l line, what abuse, round int) (readings []reading, err error) {
-	if a.main, err = a.dial(); err != nil {
+// measureAbuses measures, for each abuse, the latency of GETs that other clients send meanwhile,
+// and the growth of the server's memory. An abuse that the server refuses is a failure, and the
+// others are measured.
+func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
+	keys := min(w.keys, b.keys)
+	if err := b.load(ctx, s, keys); err != nil {
 		return nil, err
 	}
-	defer func() {
-		a.main.conn.Close()
-		for _, conn := range a.extra {
+	var readings []reading
+	var wrong error
+	for _, what := range abuses {
+		a := &abuser{ctx: ctx, s: s, n: int(w.keys)}
+		noticed, grown, err := a.measure(b, what, keys)
+		for _, conn := range a.conns {
 			conn.Close()
 		}
-		a.extra = nil
-	}()
-	if what.prepare != nil {
-		if err := what.prepare(a); err != nil {
-			return nil, fmt.Errorf("preparing: %w", err)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", what.name, err)
+			if !errors.Is(err, errWrong) {
+				return readings, err
+			}
+			wrong = errors.Join(wrong, err)
+			continue
 		}
+		readings = append(readings, reading{what.name + ": GET p99", "ms", millis(noticed.P99)},
+			reading{what.name + ": GET max", "ms", millis(noticed.Max)},
+			reading{what.name + ": memory", "MiB", mebibytes(grown)})
 	}
-	if err := a.b.waitIdle(a.ctx, []*target{a.t}); err != nil {
-		return nil, err
-	}
-	gets, err := a.b.startReaders(a.ctx, a.t, l.keys, clock.System.Now()+abuseLead)
-	if err != nil {
-		return nil, err
-	}
-	grown, err := a.beside(what)
-	if err != nil {
-		return nil, errors.Join(err, gets.stop())
-	}
-	noticed, err := gets.end()
-	if err != nil {
-		return nil, err
-	}
-	a.b.report.addFailure(l, a.t.name, round, noticed.Errors, errors.New(noticed.First))
-	return []reading{
-		{what.name + ": GET p99", "ms", millis(noticed.P99)},
-		{what.name + ": GET max", "ms", millis(noticed.Max)},
-		{what.name + ": memory", "MiB", mebibytes(grown)},
-	}, nil
+	return readings, wrong
 }
 
-// beside runs the abuse while GETs run, with a pause before and after. It returns by how many bytes
+// measure runs one abuse together with GETs. It returns what they noticed, and by how many bytes
 // the server's memory grew.
-func (a *abuser) beside(what abuse) (grown int64, err error) {
-	if err := pause(a.ctx, clock.System.Now()+abuseLead); err != nil {
-		return 0, err
+func (a *abuser) measure(b *bench, what abuse, keys uint64) (got noticed, grown int64, err error) {
+	if a.main, err = a.dial(); err != nil {
+		return got, 0, err
 	}
-	memory := a.watchMemory()
-	for range max(what.times, 1) {
-		if err := what.do(a); err != nil {
-			memory()
-			return 0, err
+	if what.prepare != nil {
+		if err := what.prepare(a); err != nil {
+			return got, 0, fmt.Errorf("preparing: %w", err)
 		}
 	}
-	err = pause(a.ctx, clock.System.Now()+abuseLead)
-	return memory(), err
+	if err := a.s.waitIdle(a.ctx); err != nil {
+		return got, 0, err
+	}
+	gets, err := b.startReaders(a.ctx, a.s, keys)
+	if err != nil {
+		return got, 0, err
+	}
+	defer gets.stop()
+	from := clock.System.Now()
+	memory := a.watchMemory()
+	err = pause(a.ctx, from+abuseLead)
+	if err == nil {
+		err = what.do(a)
+	}
+	if err == nil {
+		err = pause(a.ctx, clock.System.Now()+abuseLead)
+	}
+	if grown = memory(); err != nil {
+		return got, 0, err
+	}
+	got, err = gets.end(from)
+	return got, grown, err
 }
 
 // watchMemory begins to read the server's memory. The function that it returns ends this, and
 // returns the largest growth in bytes.
 func (a *abuser) watchMemory() (ended func() int64) {
-	before, largest := a.t.rssAnon(), int64(0)
+	before, largest := a.s.rssAnon(), int64(0)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for {
-			largest = max(largest, a.t.rssAnon())
+			largest = max(largest, a.s.rssAnon())
 			select {
 			case <-stop:
 				return
@@ -142,97 +118,48 @@ func (a *abuser) watchMemory() (ended func() int64) {
 	}
 }
 
-// rawConn is a connection that does not parse replies and only finds their end.
-type rawConn struct {
-	conn    net.Conn
-	timeout time.Duration
-	in      []byte
-}
-
-func (a *abuser) dial() (*rawConn, error) {
-	d := net.Dialer{Timeout: a.b.timeout}
-	conn, err := d.DialContext(a.ctx, "tcp", a.t.addr)
+// dial opens a connection that stays until the abuse has ended, or the user ends the run.
+func (a *abuser) dial() (net.Conn, error) {
+	conn, err := net.DialTimeout("tcp", a.s.addr, a.s.timeout)
 	if err != nil {
 		return nil, err
 	}
-	return &rawConn{conn: conn, timeout: a.b.timeout, in: make([]byte, 256<<10)}, nil
-}
-
-// open makes a connection that stays until the abuse has ended.
-func (a *abuser) open() (*rawConn, error) {
-	c, err := a.dial()
-	if err == nil {
-		a.extra = append(a.extra, c.conn)
-	}
-	return c, err
+	a.conns = append(a.conns, conn)
+	context.AfterFunc(a.ctx, func() { conn.Close() })
+	return conn, nil
 }
 
 // endOfReplies is the text of an ECHO after the requests, which marks the end of their replies.
 const endOfReplies = "abuse-ends-here"
 
-// ask sends encoded commands, and reads until all are answered. If the first reply is an error,
-// ask returns it.
-func (c *rawConn) ask(requests []byte) error {
-	if err := c.conn.SetDeadline(time.UnixMilli(clock.System.Now()).Add(c.timeout)); err != nil {
+// ask sends encoded commands, and reads until all are answered. It does not parse replies and only
+// finds their end. If the first reply is an error, ask returns it with errWrong.
+func (a *abuser) ask(conn net.Conn, requests []byte) error {
+	err := conn.SetDeadline(time.UnixMilli(clock.System.Now()).Add(a.s.timeout))
+	if err != nil {
 		return err
 	}
-	var writing sync.WaitGroup
-	var failed error
-	writing.Go(func() {
-		if _, failed = c.conn.Write(requests); failed == nil {
-			_, failed = c.conn.Write(encode("ECHO", endOfReplies))
-		}
-	})
+	written := make(chan error, 1)
+	go func() {
+		_, err := conn.Write(append(requests, encode("ECHO", endOfReplies)...))
+		written <- err
+	}()
 	end := redcon.AppendBulkString(nil, endOfReplies)
-	var tail []byte
+	in := make([]byte, 256<<10)
+	var last []byte
 	var refused error
-	for first := true; ; first = false {
-		n, err := c.conn.Read(c.in)
+	for first := true; !bytes.HasSuffix(last, end); first = false {
+		n, err := conn.Read(in)
 		if err != nil {
-			c.conn.Close()
-			writing.Wait()
-			return errors.Join(err, failed)
+			conn.Close()
+			return errors.Join(err, <-written)
 		}
-		if first && c.in[0] == '-' {
-			line, _, _ := bytes.Cut(c.in[:n], []byte("\r\n"))
-			refused = fmt.Errorf("%w: %s", errWrong, line)
+		if first && in[0] == '-' {
+			line, _, _ := bytes.Cut(in[:n], []byte("\r\n"))
+			refused = fmt.Errorf("%w: %.200s", errWrong, line)
 		}
-		tail = append(tail, c.in[max(0, n-len(end)):n]...)
-		tail = tail[max(0, len(tail)-len(end)):]
-		if bytes.Equal(tail, end) {
-			writing.Wait()
-			return errors.Join(refused, failed)
-		}
+		last = append(last, in[max(0, n-len(end)):n]...)
+		last = last[max(0, len(last)-len(end)):]
 	}
-}
-
-// run sends one command.
-func (a *abuser) run(args ...string) error { return a.main.ask(encode(args...)) }
-
-// encode returns a command in RESP.
-func encode(args ...string) []byte { return appendCommand(nil, args...) }
-
-func appendCommand(b []byte, args ...string) []byte {
-	b = redcon.AppendArray(b, len(args))
-	for _, arg := range args {
-		b = redcon.AppendBulkString(b, arg)
-	}
-	return b
-}
-
-// command returns a step of an abuse that sends one command.
-func command(args ...string) func(*abuser) error {
-	return func(a *abuser) error { return a.run(args...) }
-}
-
-// steps returns a step that does several steps in turn.
-func steps(all ...func(*abuser) error) func(*abuser) error {
-	return func(a *abuser) error {
-		for _, step := range all {
-			if err := step(a); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	return errors.Join(refused, <-written)
 }

@@ -13,96 +13,74 @@ import (
 
 const (
 	// burstEarly is how long before the first deadline, in ms, all keys must be in place.
-	burstEarly = 500
-	// burstAttempts is the maximum number of attempts, each with a later instant, if loading or
-	// starting the GETs takes too long.
+	burstEarly = 1000
+	// burstAttempts is the maximum number of attempts to load keys, each with a later instant.
 	burstAttempts = 4
 )
 
 // expireBurst makes many keys expire at one instant.
 //
-//	load …… T-500 ms: GETs begin …… T: counted from here …… DBSIZE is back: end
+//	GETs begin … load …… T-1 s: all loaded …… T: GETs count from here …… DBSIZE is back: end
 //
 // It fails if a key disappears before the instant T. It also fails if the last key can still be
 // read after T. The GETs continue for at least --length after T.
-func expireBurst(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
+func expireBurst(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
 	bystanders := min(b.keys, readerKeys) // keys without a deadline
-	if err := b.load(ctx, t, bystanders); err != nil {
+	if err := b.load(ctx, s, bystanders); err != nil {
 		return nil, err
 	}
-	client := t.dial(b.timeout)
+	gets, err := b.startReaders(ctx, s, bystanders)
+	if err != nil {
+		return nil, err
+	}
+	defer gets.stop()
+	client := s.dial()
 	defer client.Close()
 	baseline, err := client.DBSize(ctx).Result()
 	if err != nil {
 		return nil, err
 	}
-	var (
-		instant, memory int64
-		gets            *readers
-	)
-	for attempt, early := 1, int64(burstEarly); ; attempt, early = attempt+1, early*3 {
-		if instant, err = b.loadBurst(ctx, t, l.keys, 0, early, client, baseline); err != nil {
-			return nil, err
-		}
-		memory = t.rssAnon()
-		if err := pause(ctx, instant-early); err != nil {
-			return nil, err
-		}
-		if gets, err = b.startReaders(ctx, t, bystanders, instant); err != nil {
-			return nil, err
-		}
-		late := clock.System.Now() - instant
-		if late < 0 {
-			break
-		}
-		if err := gets.stop(); err != nil {
-			return nil, err
-		}
-		if attempt == burstAttempts {
-			return nil, fmt.Errorf("the GETs began %d ms after the keys expired", late)
-		}
-	}
-	gone, err := b.waitGone(ctx, client, l.keys, baseline, instant)
-	if err = errors.Join(err, pause(ctx, instant+l.duration.Milliseconds())); err != nil {
-		return nil, errors.Join(err, gets.stop())
-	}
-	noticed, err := gets.end()
+	instant, err := b.loadBurst(ctx, s, w.keys, 0, client, baseline)
 	if err != nil {
 		return nil, err
 	}
-	b.report.addFailure(l, t.name, round, noticed.Errors, errors.New(noticed.First))
-
-	readings := []reading{
+	memory := s.rssAnon()
+	gone, err := b.waitGone(ctx, client, w.keys, baseline, instant)
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, instant+w.length.Milliseconds()); err != nil {
+		return nil, err
+	}
+	noticed, err := gets.end(instant)
+	return []reading{
 		{"all gone after", "ms", millis(gone)},
 		{"GET p50 meanwhile", "ms", millis(noticed.P50)},
 		{"GET p99 meanwhile", "ms", millis(noticed.P99)},
 		{"GET max meanwhile", "ms", millis(noticed.Max)},
-	}
-	if memory > 0 {
-		readings = append(readings, reading{"RssAnon before", "MiB", mebibytes(memory)})
-	}
-	return readings, nil
+		{"RssAnon before", "MiB", mebibytes(memory)},
+	}, err
 }
 
 // loadBurst writes keys and returns an instant in Unix ms. The deadlines of the keys begin at that
-// instant and are spread over the next over ms. The instant is at least early ms after loadBurst
-// returns. If loading takes too long, loadBurst waits until the keys have expired. Then it tries
-// again with more time, up to burstAttempts times in all.
-func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, early int64,
+// instant and are spread over the next over ms. The instant is at least burstEarly after loadBurst
+// returns. If loading takes too long, loadBurst waits until the keys have expired, and tries again
+// with more time.
+func (b *bench) loadBurst(ctx context.Context, s *server, keys uint64, over int64,
 	client *redis.Client, baseline int64) (int64, error) {
-	lead := 2*early + int64(keys)/50
+	lead := 2*burstEarly + int64(keys)/50
 	for range burstAttempts {
 		instant := clock.System.Now() + lead
-		if err := b.loadTTL(ctx, t, keys, "PXAT", deadlines{keys, instant, over}.at); err != nil {
+		if err := b.loadTTL(ctx, s, keys, deadlines{keys, instant, over}.at); err != nil {
 			return 0, err
 		}
-		if clock.System.Now() < instant-early {
+		if clock.System.Now() < instant-burstEarly {
 			return instant, nil
 		}
 		if err := pause(ctx, instant+over); err != nil {
 			return 0, err
 		}
-		if _, err := b.untilBack(ctx, client, baseline); err != nil {
+		if err := b.untilSize(ctx, client, 0, baseline); err != nil {
 			return 0, err
 		}
 		lead *= 3
@@ -155,30 +133,23 @@ func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64,
 	} else if !errors.Is(err, redis.Nil) {
 		return 0, err
 	}
-	back, err := b.untilBack(ctx, client, baseline)
-	return max(back-monoInstant, 0), err
+	err := b.untilSize(ctx, client, 0, baseline)
+	return max(clock.System.Mono()-monoInstant, 0), err
 }
 
-// untilBack sends DBSIZE about every millisecond until the reply is at most baseline. It returns
-// the time of that reply on the monotonic clock.
-func (b *bench) untilBack(ctx context.Context, client *redis.Client,
-	baseline int64) (time.Duration, error) {
-	until := clock.System.Mono() + b.timeout
-	for {
+// untilSize sends DBSIZE about every millisecond until the reply is from least to most.
+func (b *bench) untilSize(ctx context.Context, client *redis.Client, least, most int64) error {
+	for until := clock.System.Mono() + b.timeout; ; {
 		size, err := client.DBSize(ctx).Result()
-		now := clock.System.Mono()
-		if err != nil {
-			return 0, err
+		if err != nil || size >= least && size <= most {
+			return err
 		}
-		if size <= baseline {
-			return now, nil
-		}
-		if now > until {
-			return 0, fmt.Errorf("%w: %d keys still count %v after they expired", errWrong,
-				size-baseline, b.timeout)
+		if clock.System.Mono() > until {
+			return fmt.Errorf("%w: DBSIZE is %d after %v, not from %d to %d", errWrong, size,
+				b.timeout, least, most)
 		}
 		if err := pause(ctx, clock.System.Now()+1); err != nil {
-			return 0, err
+			return err
 		}
 	}
 }

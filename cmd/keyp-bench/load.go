@@ -21,8 +21,6 @@ const (
 	// loadClients connections load keys, each with loadPipeline commands in flight.
 	loadClients  = 8
 	loadPipeline = 200
-	// loadKeys is the number of keys in one MSET.
-	loadKeys = 50
 )
 
 // keyName returns the name of key n.
@@ -36,49 +34,45 @@ func valueOf(n uint64, size int) string {
 }
 
 // load writes the keys key:0 to key:n-1, which SET and GET use.
-func (b *bench) load(ctx context.Context, t *target, n uint64) error {
-	return b.loadAll(ctx, t, (n+loadKeys-1)/loadKeys, func(i uint64) []any {
-		args := []any{"MSET"}
-		for key := i * loadKeys; key < min((i+1)*loadKeys, n); key++ {
-			args = append(args, keyName(keyPrefix, key), valueOf(key, b.size))
-		}
-		return args
+func (b *bench) load(ctx context.Context, s *server, n uint64) error {
+	return b.loadAll(ctx, s, n, func(key uint64) []any {
+		return []any{"SET", keyName(keyPrefix, key), valueOf(key, b.size)}
 	})
 }
 
-// loadTTL writes the keys ttl:0 to ttl:n-1. ms returns the argument of each key for SET's option,
-// which is PX or PXAT.
-func (b *bench) loadTTL(ctx context.Context, t *target, n uint64, option string,
-	ms func(key uint64) int64) error {
-	return b.loadAll(ctx, t, n, func(key uint64) []any {
-		return []any{"SET", keyName(ttlPrefix, key), valueOf(key, b.size), option, ms(key)}
+// loadTTL writes the keys ttl:0 to ttl:n-1. at returns the deadline of each key, in Unix ms.
+func (b *bench) loadTTL(ctx context.Context, s *server, n uint64,
+	at func(key uint64) int64) error {
+	return b.loadAll(ctx, s, n, func(key uint64) []any {
+		return []any{"SET", keyName(ttlPrefix, key), valueOf(key, b.size), "PXAT", at(key)}
 	})
 }
 
 // loadAll sends the commands 0 to n-1 over some connections. All must succeed.
-func (b *bench) loadAll(ctx context.Context, t *target, n uint64,
+func (b *bench) loadAll(ctx context.Context, s *server, n uint64,
 	command func(i uint64) []any) error {
-	ctx, cancel := t.while(ctx)
-	defer cancel()
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
-	var next atomic.Uint64
+	var begun atomic.Uint64
 	var clients sync.WaitGroup
 	for range loadClients {
 		clients.Go(func() {
-			client := t.dial(b.timeout)
+			client := s.dial()
 			defer client.Close()
-			for first := next.Add(loadPipeline) - loadPipeline; first < n; first =
-				next.Add(loadPipeline) - loadPipeline {
+			for ctx.Err() == nil {
+				end := begun.Add(loadPipeline)
+				first := end - loadPipeline
+				if first >= n {
+					return
+				}
 				_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-					for i := first; i < min(first+loadPipeline, n); i++ {
+					for i := first; i < min(end, n); i++ {
 						p.Do(ctx, command(i)...)
 					}
 					return nil
 				})
 				if err != nil {
 					failed(err)
-					return
 				}
 			}
 		})

@@ -26,8 +26,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt,
 		syscall.SIGTERM, syscall.SIGHUP)
 	status := exitOK
-	if len(os.Args) == 2 && os.Args[1] == readersArg {
-		if err := runReaders(ctx, os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == readersArg {
+		if err := runReaders(ctx, os.Args[2:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			status = exitFailed
 		}
@@ -49,29 +49,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "keyp-bench: %v\nTry keyp-bench --help.\n", err)
 		return exitUsage
 	}
-	b := &bench{config: cfg, stderr: stderr, report: newReport(cfg)}
-	runErr := b.run(ctx)
-
-	// The table shows the results from before a failure. JSON does not: its reader must not
-	// mistake half a run for a whole one.
-	if cfg.json {
-		if runErr == nil {
-			err = b.report.writeJSON(stdout)
-		}
-	} else {
-		err = b.report.writeTable(stdout)
+	b := &bench{config: cfg, stderr: stderr}
+	err = b.run(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", err)
 	}
-	status := exitOK
-	for _, failure := range b.report.Failures {
-		fmt.Fprintf(stderr, "keyp-bench: %v\n", failure)
-		status = exitFailed
+	// The table shows the results from before a failure.
+	err = errors.Join(err, b.writeTable(stdout))
+	for _, failure := range b.failures {
+		fmt.Fprintf(stderr, "keyp-bench: %s\n", failure)
 	}
-	if runErr != nil && ctx.Err() != nil {
-		runErr = fmt.Errorf("interrupted: %w", runErr)
-	}
-	if err := errors.Join(runErr, err); err != nil {
+	if err != nil {
 		fmt.Fprintf(stderr, "keyp-bench: %v\n", err)
-		status = exitFailed
 	}
-	return status
+	if err != nil || len(b.failures) > 0 {
+		return exitFailed
+	}
+	return exitOK
 }

@@ -3,12 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"net"
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"keyp/cmd/keyp-bench/internal/redisbench"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 )
@@ -54,12 +52,72 @@ func runBench(t *testing.T, ctx context.Context,
 	return status, out.String(), errs.String()
 }
 
-// TestMain lets the test binary also run as the process of readers.
+// fakeArg is the first argument of the test binary that makes it a fake server.
+const fakeArg = "fake-server"
+
+// TestMain lets the test binary also run as the process of readers, and as a fake server.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == readersArg {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == readersArg:
 		main()
+	case len(os.Args) > 1 && os.Args[1] == fakeArg:
+		fmt.Println(serveFake(os.Args[2], os.Args[3]))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+// fake returns the command of a server for the commands of the measurements, with a map whose keys
+// never expire. It answers the command refused with an error. With "early" keys disappear too
+// early, and with "deaf" the server ignores SIGTERM. STRLEN is the number of GETs.
+func fake(t *testing.T, refused string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("'%s' %s {port} %s", self, fakeArg, refused)
+}
+
+func serveFake(port, refused string) error {
+	if refused == "deaf" {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	var mu sync.Mutex
+	values := map[string]string{}
+	sizes, gets := 0, 0
+	return redcon.ListenAndServe("127.0.0.1:"+port, func(conn redcon.Conn, cmd redcon.Command) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch name := strings.ToUpper(string(cmd.Args[0])); {
+		case name == "STRLEN":
+			conn.WriteInt(gets)
+		case name == refused:
+			gets++
+			conn.WriteError("ERR refused " + name)
+		case name == "GET":
+			gets++
+			if v, ok := values[string(cmd.Args[1])]; ok {
+				conn.WriteBulkString(v)
+			} else {
+				conn.WriteNull()
+			}
+		case name == "SET":
+			values[string(cmd.Args[1])] = string(cmd.Args[2])
+			conn.WriteString("OK")
+		case name == "DBSIZE" && refused == "early":
+			conn.WriteInt(len(values) - sizes)
+			sizes++
+		case name == "DBSIZE":
+			conn.WriteInt(len(values))
+		case name == "INFO":
+			conn.WriteBulkString("# Persistence\r\nloading:0\r\n")
+		case name == "PING":
+			conn.WriteString("PONG")
+		default:
+			conn.WriteError("ERR unknown command '" + name + "'")
+		}
+	}, nil, nil)
 }
 
 func TestHelp(t *testing.T) {
@@ -67,19 +125,18 @@ func TestHelp(t *testing.T) {
 	if status != exitOK || stderr != "" {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
-	for _, w := range allWorkloads {
-		if !strings.Contains(stdout, "\n  "+w.name+" ") {
+	for _, w := range allWorkloads() {
+		if !strings.Contains(strings.ReplaceAll(stdout, "\n", " "), "  "+w.name+" ") {
 			t.Errorf("help does not name workload %s", w.name)
 		}
 	}
-	for name := range quickValues {
-		if !strings.Contains(stdout, "--"+name+" ") {
+	for _, name := range []string{"keyp", "peer", "before", "rounds", "dir", "quick"} {
+		if !strings.Contains(stdout, "\n  --"+name+" ") {
 			t.Errorf("help does not name --%s", name)
 		}
 	}
 	for line := range strings.Lines(stdout) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 &&
-			!strings.Contains(line, "redis-server") {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
 			t.Errorf("line of %d columns: %s", n, line)
 		}
 	}
@@ -90,9 +147,8 @@ func TestUsageErrors(t *testing.T) {
 		args []string
 		says string
 	}{
-		{nil, "--keyp or --addr"},
-		{[]string{"--peer", "x"}, "--keyp or --addr"},
-		{[]string{"--keyp", "x", "--addr", "y:1"}, "not both"},
+		{nil, "--keyp"},
+		{[]string{"--peer", "x", "--keyp", " "}, "--keyp"},
 		{[]string{"--keyp", "x", "--peer", "y", "--before", "z"}, "--before"},
 		{[]string{"--keyp", "x", "extra"}, `"extra"`},
 		{[]string{"--keyp", "x", "--workload", "set,nope"}, `"nope"`},
@@ -108,8 +164,6 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"--keyp", "x", "--dir", "/no/such/directory"}, "--dir"},
 		{[]string{"--keyp", "x", "--nonsense"}, "nonsense"},
 		{[]string{"--keyp", "x", "--length", "-1s"}, "--length"},
-		{[]string{"--addr", "x:1", "--workload", "restart"}, "restart"},
-		{[]string{"--keyp", "x", "--peer-addr", "x:1", "--workload", "slow"}, "restart"},
 	}
 	for _, tt := range tests {
 		var stdout, stderr bytes.Buffer
@@ -122,7 +176,8 @@ func TestUsageErrors(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	c, err := parse([]string{"--keyp", "x", "--quick", "--clients", "7", "--pipeline", "4, 4,2",
+	testkit.Program(t, redisBenchmark)
+	c, err := parse([]string{"--keyp", "x", "--clients", "7", "--quick", "--pipeline", "4, 2",
 		"--workload", "expire-burst,get,one,get"})
 	if err != nil {
 		t.Fatal(err)
@@ -131,129 +186,114 @@ func TestParse(t *testing.T) {
 		t.Errorf("--quick and --clients: %d clients, %d rounds, %v", c.clients,
 			c.rounds, c.duration)
 	}
-	var lines []string
-	for _, l := range c.lines() {
-		lines = append(lines, l.String())
+	if got := fmt.Sprint(c.workloads); got !=
+		"[expire-burst, 5000 keys get, pipeline 4 get, pipeline 2 one, pipeline 1]" {
+		t.Errorf("workloads: %s", got)
 	}
-	if got := strings.Join(lines,
-		"; "); got != "expire-burst, 5000 keys; get, pipeline 4; get, pipeline 2; one, 1 connections" {
-		t.Errorf("lines: %s", got)
+	if one := c.workloads[3]; one.clients != 1 || one.keys != 5000 || one.length != c.duration {
+		t.Errorf("one: %+v", one)
+	}
+	c, err = parse([]string{"--keyp", "x", "--workload", "standard"})
+	if err != nil || len(c.workloads) != 10 || c.workloads[0].clients != 50 {
+		t.Errorf("standard: %v, %v", c.workloads, err)
+	}
+}
+
+// Every second round is measured in the reverse order.
+func TestOrder(t *testing.T) {
+	b := &bench{config: config{sides: make([]side, 2)}}
+	if got := fmt.Sprint(b.order(0), b.order(1), b.order(2)); got != "[0 1] [1 0] [0 1]" {
+		t.Errorf("order: %s", got)
 	}
 }
 
 // TestEverything runs the measurements that take seconds, and compares with Redis if it is
 // installed. With KEYP_LONG=1 it runs the longest ones too.
 func TestEverything(t *testing.T) {
-	testkit.Program(t, redisbench.Program)
-	_, redis := testkit.Find(t, "redis-server")
-	workloads := short("set,restart,expire-burst", "standard,slow")
-	args := []string{"--quick", "--json", "--workload", workloads, "--pipeline", "4",
-		"--length", "100ms",
-		"--keys", "1000", "--ttl-keys", "1000", "--rounds", "2", "--keyp", keyp(t)}
-	if redis {
+	testkit.Program(t, redisBenchmark)
+	workloads := []string{"set", "restart", "expire-burst"}
+	if testkit.Long() {
+		workloads = append(workloads, "get", "incr", "setex", "one", "many", "expire-events")
+	}
+	args := []string{"--quick", "--workload", strings.Join(workloads, ","), "--pipeline", "4",
+		"--length", "100ms", "--keys", "1000", "--ttl-keys", "1000", "--rounds", "2", "--keyp",
+		keyp(t)}
+	if _, redis := testkit.Find(t, "redis-server"); redis {
 		args = append(args, "--peer", redisDurable)
 	} else {
 		t.Log("redis-server is not installed: Keyp is measured alone")
 	}
-	status, stdout, stderr := runBench(t, t.Context(), args...)
-	if status != exitOK {
-		t.Fatalf("status %d, stderr:\n%s", status, stderr)
+	stdout, stderr := passes(t, args, workloads...)
+	for _, want := range []string{"\n- Keyp: Keyp ", "\n- A smoke run"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the table does not contain %q:\n%s", want, stdout)
+		}
 	}
 	if !strings.Contains(stderr, "] set, pipeline 4, keyp, round 1/2\n") {
 		t.Errorf("progress: %q", stderr)
 	}
-	checkEverything(t, stdout, workloads)
+}
+
+// passes runs the program, which must succeed. Each workload must have lines, and each cell that
+// must have one a number.
+func passes(t *testing.T, args []string, workloads ...string) (stdout, stderr string) {
+	t.Helper()
+	status, stdout, stderr := runBench(t, t.Context(), args...)
+	if status != exitOK {
+		t.Fatalf("status %d, stderr:\n%s", status, stderr)
+	}
+	for _, name := range workloads {
+		if !strings.Contains(stdout, "\n| "+name+", ") {
+			t.Errorf("%s has no figures:\n%s", name, stdout)
+		}
+	}
+	for line := range strings.Lines(stdout) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || strings.Contains(line, "---") || cells[2] == " unit " {
+			continue
+		}
+		figures := cells[3 : len(cells)-1]
+		figures = figures[:min(len(figures), 2)]
+		for _, cell := range figures {
+			v, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
+			if strings.Contains(line, "processor time") {
+				continue // it may be less than the kernel counts
+			}
+			if err != nil || v < 0 || v == 0 && strings.Contains(line, ": rate ") {
+				t.Errorf("figure %q in %s", cell, line)
+			}
+		}
+	}
+	return stdout, stderr
 }
 
 // An earlier Keyp is measured like Keyp, with Keyp's own options.
 func TestBefore(t *testing.T) {
-	const workloads = "bigger-than-memory"
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json",
-		"--workload", workloads,
-		"--ttl-keys", "1000", "--maxmemory", "100mb", "--keyp", keyp(t), "--before", keyp(t))
-	if status != exitOK {
-		t.Fatalf("status %d, stderr:\n%s", status, stderr)
+	testkit.Program(t, redisBenchmark)
+	stdout, _ := passes(t, []string{"--quick", "--workload", "bigger-than-memory", "--ttl-keys",
+		"1000", "--maxmemory", "100mb", "--keyp", keyp(t), "--before", keyp(t)},
+		"bigger-than-memory")
+	if !strings.Contains(stdout, "| before | ratio |") {
+		t.Errorf("the table:\n%s", stdout)
 	}
-	checkEverything(t, stdout, workloads)
 }
 
-// short returns the workloads of a test, or with KEYP_LONG=1 more of them.
-func short(some, more string) string {
-	if testkit.Long() {
-		return more
-	}
-	return some
-}
-
-// checkEverything checks the JSON document of a run, and its table.
-func checkEverything(t *testing.T, document, workloads string) {
-	t.Helper()
-	var got report
-	decoder := json.NewDecoder(strings.NewReader(document))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&got); err != nil {
-		t.Fatalf("%v in:\n%s", err, document)
-	}
-	wanted, err := chosen(workloads)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]int{}
-	for _, row := range got.Rows {
-		name, _, _ := strings.Cut(row.Line, ",")
-		seen[name]++
-		for i, side := range row.Sides {
-			if len(side.Rounds) == 0 {
-				// Less than the kernel counts.
-				short := strings.HasPrefix(row.Name, "processor time")
-				if !short {
-					t.Errorf("%s, %s: side %d has no figures", row.Line, row.Name, i)
-				}
-				continue
+// For each abuse the latency of GETs is measured, and no abuse is refused.
+func TestAbuse(t *testing.T) {
+	stdout, _ := passes(t, []string{"--quick", "--ttl-keys", "200", "--workload", "abuse",
+		"--keyp", keyp(t)}, "abuse")
+	for _, what := range abuses {
+		for _, figure := range []string{"GET p99", "GET max", "memory"} {
+			if !strings.Contains(stdout, "keys: "+what.name+": "+figure+" ") {
+				t.Errorf("no %s of %s", figure, what.name)
 			}
-			if slices.Min(side.Rounds) < 0 || row.Name == "rate" && slices.Min(side.Rounds) <= 0 {
-				t.Errorf("%s, %s: side %d: %v", row.Line, row.Name, i, side.Rounds)
-			}
-		}
-		if len(row.Sides) > 1 && (row.Ratio <= 0 || len(row.Ratios) == 0) &&
-			row.Sides[1].Median > 0 && row.Sides[0].Median > 0 {
-			t.Errorf("%s, %s: ratio %v, of the rounds %v", row.Line, row.Name,
-				row.Ratio, row.Ratios)
-		}
-	}
-	for _, w := range wanted {
-		if seen[w.name] == 0 {
-			t.Errorf("%s has no figures", w.name)
-		}
-	}
-	var table bytes.Buffer
-	if err := got.writeTable(&table); err != nil ||
-		!strings.Contains(table.String(), "\n- Keyp: Keyp ") {
-		t.Fatalf("%v, the table:\n%s", err, table.String())
-	}
-}
-
-// Tests of redis-benchmark that use commands unknown to the server fail, and the run continues.
-func TestTypes(t *testing.T) {
-	needRedis(t)
-	testkit.Program(t, redisbench.Program)
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload",
-		"set,incr,get", "--pipeline", "4",
-		"--addr", startFake(t, nil), "--peer", redisDurable)
-	if status != exitFailed || !strings.Contains(stderr, "incr, pipeline 4, keyp, round 1: ") ||
-		!strings.Contains(stderr, "unknown command 'INCR'") {
-		t.Fatalf("status %d, stderr:\n%s", status, stderr)
-	}
-	for _, want := range []string{"\n| set, pipeline 4: rate ", "\n| incr, pipeline 4: rate ",
-		"\n| get, pipeline 4: rate "} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("the table has no line %q:\n%s", want, stdout)
 		}
 	}
 }
 
 func TestServerThatFailsToStart(t *testing.T) {
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "set",
+	testkit.Program(t, redisBenchmark)
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--workload", "set",
 		"--keyp", `sh -c 'echo no such disk >&2; exit 3'`)
 	if status != exitFailed || stdout != "" {
 		t.Fatalf("status %d, stdout %q", status, stdout)
@@ -268,7 +308,7 @@ func TestServerThatFailsToStart(t *testing.T) {
 func runUntilMeasuring(t *testing.T, ctx context.Context, command string,
 	then func(dir string)) error {
 	t.Helper()
-	testkit.Program(t, redisbench.Program)
+	testkit.Program(t, redisBenchmark)
 	dir := t.TempDir()
 	cfg, err := parse([]string{"--workload", "set", "--duration", "1h", "--dir", dir, "--keys",
 		"1000", "--keyp", command})
@@ -278,7 +318,7 @@ func runUntilMeasuring(t *testing.T, ctx context.Context, command string,
 	out := &watchedBuffer{until: "set, pipeline 1, keyp, round 1", then: sync.OnceFunc(func() {
 		then(dir)
 	})}
-	b := &bench{config: cfg, stderr: out, report: newReport(cfg)}
+	b := &bench{config: cfg, stderr: out}
 	ended := make(chan error, 1)
 	go func() { ended <- b.run(ctx) }()
 	err = await.For(t, "the run ends", ended)
@@ -296,7 +336,7 @@ func TestServerThatDies(t *testing.T) {
 	if err == nil {
 		t.Fatal("the run passed")
 	}
-	for _, want := range []string{"set, pipeline 1: keyp: ", "signal: killed",
+	for _, want := range []string{"set, pipeline 1, keyp, round 1: ", "signal: killed",
 		"Ready to accept connections"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not contain %q: %v", want, err)
@@ -354,166 +394,74 @@ func (w *watchedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A server without a log loses its keys: the run must not pass.
+// A server without a log loses its keys: the run must not pass, and the others are measured.
 func TestRestartNoticesLostKeys(t *testing.T) {
 	needRedis(t)
-	testkit.Program(t, redisbench.Program)
-	status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "restart,set",
+	testkit.Program(t, redisBenchmark)
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--workload", "restart,set",
 		"--pipeline", "1", "--keyp", redisForgets)
 	if status != exitFailed || !strings.Contains(stderr, "after kill -9") ||
 		!strings.Contains(stderr, "not its value") {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
 	}
-}
-
-// startFake starts a server for the commands of the measurements, with a map whose keys never
-// expire. A command for which answer returns true is not handled further.
-func startFake(t *testing.T, answer func(conn redcon.Conn, name string) bool) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	values := map[string]string{}
-	server := redcon.NewServer(listener.Addr().String(),
-		func(conn redcon.Conn, cmd redcon.Command) {
-			mu.Lock()
-			defer mu.Unlock()
-			name := strings.ToUpper(string(cmd.Args[0]))
-			switch {
-			case answer != nil && answer(conn, name):
-			case name == "GET":
-				if v, ok := values[string(cmd.Args[1])]; ok {
-					conn.WriteBulkString(v)
-				} else {
-					conn.WriteNull()
-				}
-			case name == "SET":
-				values[string(cmd.Args[1])] = string(cmd.Args[2])
-				conn.WriteString("OK")
-			case name == "MSET":
-				for i := 1; i+1 < len(cmd.Args); i += 2 {
-					values[string(cmd.Args[i])] = string(cmd.Args[i+1])
-				}
-				conn.WriteString("OK")
-			case name == "DBSIZE":
-				conn.WriteInt(len(values))
-			case name == "INFO":
-				conn.WriteBulkString("# Persistence\r\nloading:0\r\n")
-			case name == "PING":
-				conn.WriteString("PONG")
-			default:
-				conn.WriteError("ERR unknown command '" + name + "'")
-			}
-		}, nil, nil)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener) // ends with the listener
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
-	return listener.Addr().String()
-}
-
-// An error reply is reported, and the other workloads are measured.
-func TestErrorReplyIsReported(t *testing.T) {
-	testkit.Program(t, redisbench.Program)
-	addr := startFake(t, func(conn redcon.Conn, name string) bool {
-		if name == "SET" {
-			conn.WriteError("OOM no more")
-		}
-		return name == "SET"
-	})
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--workload",
-		"set,get", "--pipeline", "1", "--addr", addr)
-	if status != exitFailed || !strings.Contains(stderr, "OOM no more") {
-		t.Fatalf("status %d, stderr:\n%s", status, stderr)
-	}
-	var got report
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Failures) != 1 || got.Failures[0].Line != "set, pipeline 1" ||
-		got.Failures[0].Side != "keyp" ||
-		got.Failures[0].Count == 0 || !strings.Contains(got.Failures[0].First, "OOM no more") {
-		t.Errorf("failures: %+v", got.Failures)
-	}
-	for _, row := range got.Rows {
-		if row.Name == "rate" &&
-			(len(row.Sides) != 1 || (row.Sides[0].Median > 0) != (row.Line == "get, pipeline 1")) {
-			t.Errorf("%s: %+v", row.Line, row.Sides)
-		}
+	if !strings.Contains(stdout, "\n| set, pipeline 1: rate ") {
+		t.Errorf("the table:\n%s", stdout)
 	}
 }
 
-func TestLoadingThatFailsIsReported(t *testing.T) {
-	addr := startFake(t, func(conn redcon.Conn, name string) bool {
-		if name == "MSET" {
-			conn.WriteError("ERR unknown command 'MSET'")
-		}
-		return name == "MSET"
-	})
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet",
-		"--workload", "get,set",
-		"--pipeline", "1", "--addr", addr)
-	if status != exitFailed || !strings.Contains(stderr, "loading keys: ") ||
-		!strings.Contains(stderr, "unknown command 'MSET'") || stdout != "" {
-		t.Fatalf("status %d, stderr:\n%s", status, stderr)
-	}
-}
-
-func TestExpireBurstNoticesWrongExpiry(t *testing.T) {
-	gone := 0
+// Wrong answers are reported with status 1.
+func TestWrongAnswers(t *testing.T) {
+	testkit.Program(t, redisBenchmark)
 	tests := []struct {
-		name   string
-		answer func(conn redcon.Conn, name string) bool
-		says   string
+		name, workload, refused string
+		says                    []string // on stderr
+		table                   string   // "": no table
 	}{
-		{"never expires", nil, "after its deadline gave"},
-		{"expires too early", func(conn redcon.Conn, name string) bool {
-			if name == "DBSIZE" {
-				conn.WriteInt(10 + gone)
-				gone++
-			}
-			return name == "DBSIZE"
-		}, "before the keys expire"},
+		{"an error reply", "incr,get", "INCR",
+			[]string{"incr, pipeline 4, keyp, round 1: wrong answer: ERR refused INCR"},
+			"\n| get, pipeline 4: rate "},
+		{"loading fails", "get", "SET", []string{"keyp: loading keys: ", "ERR refused SET"}, ""},
+		{"never expires", "expire-burst", "nothing", []string{"after its deadline gave"}, ""},
+		{"expires too early", "expire-burst", "early", []string{"before the keys expire"}, ""},
 	}
 	for _, tt := range tests {
-		status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet",
-			"--workload", "expire-burst",
-			"--keys", "10", "--ttl-keys", "100", "--addr", startFake(t, tt.answer))
-		if status != exitFailed || !strings.Contains(stderr, tt.says) {
-			t.Errorf("%s: status %d, stderr:\n%s", tt.name, status, stderr)
+		status, stdout, stderr := runBench(t, t.Context(), "--quick", "--workload", tt.workload,
+			"--keys", "100", "--ttl-keys", "10", "--pipeline", "4", "--keyp", fake(t, tt.refused))
+		if status != exitFailed || (stdout != "") != (tt.table != "") ||
+			!strings.Contains(stdout, tt.table) {
+			t.Errorf("%s: status %d, stdout:\n%s", tt.name, status, stdout)
+		}
+		for _, want := range tt.says {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%s: stderr does not contain %q:\n%s", tt.name, want, stderr)
+			}
 		}
 	}
 }
 
-// For each abuse the latency of GETs is measured, and no abuse is refused.
-func TestAbuse(t *testing.T) {
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json",
-		"--ttl-keys", "200",
-		"--workload", short("abuse-input", "abuse-read,abuse-large,abuse-input"), "--keyp", keyp(t))
-	if status != exitOK {
-		t.Fatalf("status %d, stderr:\n%s", status, stderr)
-	}
-	var got report
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-		t.Fatal(err)
-	}
-	want := 3 * len(inputAbuses)
-	if testkit.Long() {
-		want += 3 * (len(readAbuses) + len(largeAbuses))
-	}
-	if len(got.Rows) != want {
-		t.Errorf("%d figures, want %d", len(got.Rows), want)
-	}
-	for _, row := range got.Rows {
-		if strings.HasSuffix(row.Name, "GET max") && row.Sides[0].Median <= 0 {
-			t.Errorf("%s: %+v", row.Name, row.Sides)
+// A GET that fails beside a measurement is a wrong answer.
+func TestReadersNoticeErrors(t *testing.T) {
+	for refused, wrong := range map[string]bool{"GET": true, "nothing": false} {
+		s, err := openServer(t, t.Context(), fake(t, refused), await.Bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{config: config{timeout: await.Bound, size: 10}}
+		if err := b.load(t.Context(), s, 10); err != nil {
+			t.Fatal(err)
+		}
+		gets, err := b.startReaders(t.Context(), s, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := s.dial()
+		defer client.Close()
+		await.Until(t, "GETs are sent", func() bool {
+			return client.StrLen(t.Context(), "gets").Val() > readerClients
+		})
+		noticed, err := gets.end(0)
+		if errors.Is(err, errWrong) != wrong || !wrong && err != nil || noticed.Max <= 0 {
+			t.Errorf("%s: %+v, %v", refused, noticed, err)
 		}
 	}
 }

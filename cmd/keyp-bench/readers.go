@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"keyp/cmd/keyp-bench/internal/proc"
 	"keyp/internal/clock"
 )
 
@@ -28,13 +27,12 @@ import (
 // Readers run in a separate process, with a higher priority where the system allows that. Within
 // the measuring process they would wait for its goroutines, which would falsify the figures.
 //
-//	keyp-bench                 readers (keyp-bench readersArg)
-//	readerOptions as JSON  →
+//	keyp-bench                 keyp-bench readers ADDRESS KEYS TIMEOUT
 //	                         ← a line, when all connections have an answer
-//	end of input           →
-//	                         ← readerResult as JSON
+//	an instant in Unix ms  →
+//	                         ← the noticed since then, as JSON
 
-// readersArg is the only argument of the process of readers.
+// readersArg is the first argument of the process of readers.
 const readersArg = "readers"
 
 const (
@@ -47,105 +45,113 @@ const (
 	readerNice = -10
 )
 
-// readerOptions say what GETs to send.
-type readerOptions struct {
-	Addr    string
-	Keys    uint64 // key:0 to key:Keys-1, which must exist
-	From    int64  // Unix ms; earlier GETs are not counted
-	Timeout time.Duration
-}
-
-// readerResult is the result of readers: their latencies and errors.
-type readerResult struct {
+// noticed is what readers noticed: their latencies and errors.
+type noticed struct {
 	P50, P99, Max time.Duration
 	Errors        int64
 	First         string // of the errors
 }
 
-// add counts an error.
-func (r *readerResult) add(err error) {
-	if r.Errors++; r.First == "" {
-		r.First = err.Error()
+// sample is the latency of one GET.
+type sample struct {
+	ended   int64 // Unix ms
+	latency time.Duration
+}
+
+// gets are the GETs that one process sends.
+type gets struct {
+	mu struct {
+		sync.Mutex
+		noticed
+		samples []sample
 	}
 }
 
-// runReaders is the main function of the process of readers.
-func runReaders(ctx context.Context, in io.Reader, out io.Writer) error {
+// failed counts an error.
+func (g *gets) failed(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.Errors++; g.mu.First == "" {
+		g.mu.First = err.Error()
+	}
+}
+
+// runReaders is the main function of the process of readers. It ends without a result if its input
+// ends without an instant.
+func runReaders(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, readerNice) // unchanged if refused
-	var o readerOptions
-	input := json.NewDecoder(in)
-	if err := input.Decode(&o); err != nil {
-		return fmt.Errorf("reading the options: %w", err)
+	if len(args) != 3 {
+		return errors.New("readers need an address, a number of keys and a timeout")
+	}
+	keys, err1 := strconv.ParseUint(args[1], 10, 64)
+	timeout, err2 := time.ParseDuration(args[2])
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var (
-		connected, ended sync.WaitGroup
-		seen             struct {
-			sync.Mutex
-			readerResult
-			latencies []time.Duration
-		}
-	)
+	var g gets
+	var connected, ended sync.WaitGroup
 	connected.Add(readerClients)
-	for i := range readerClients {
-		ended.Go(func() {
-			latencies, result := o.read(ctx, i, connected.Done)
-			seen.Lock()
-			defer seen.Unlock()
-			seen.latencies = append(seen.latencies, latencies...)
-			seen.Errors += result.Errors
-			seen.First = cmp.Or(seen.First, result.First)
-		})
+	for i := range uint64(readerClients) {
+		ended.Go(func() { g.read(ctx, args[0], timeout, i, keys, connected.Done) })
 	}
 	connected.Wait()
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	_, err := io.Copy(io.Discard, io.MultiReader(input.Buffered(), in))
+	var from int64
+	_, err := fmt.Fscan(in, &from)
 	stop()
 	ended.Wait()
 	if err != nil {
-		return err
+		return nil
 	}
-	seen.P50, seen.P99, seen.Max = quantiles(seen.latencies)
-	return json.NewEncoder(out).Encode(seen.readerResult)
+	var latencies []time.Duration
+	for _, s := range g.mu.samples {
+		if s.ended >= from {
+			latencies = append(latencies, s.latency)
+		}
+	}
+	g.mu.P50, g.mu.P99, g.mu.Max = quantiles(latencies)
+	return json.NewEncoder(out).Encode(g.mu.noticed)
 }
 
-// read sends the GETs of one connection until ctx ends or the connection fails. It calls connected
-// when a first PING has a reply or has failed.
-func (o readerOptions) read(ctx context.Context, number int,
-	connected func()) (latencies []time.Duration, result readerResult) {
-	client := proc.Dial(o.Addr, o.Timeout)
+// read sends the GETs of one connection until ctx ends. It calls connected when a first PING has a
+// reply or has failed.
+func (g *gets) read(ctx context.Context, addr string, timeout time.Duration, number, keys uint64,
+	connected func()) {
+	client := dial(addr, timeout)
 	defer client.Close()
-	interval := time.Second * readerClients / readerRate
-	_, err := client.Ping(ctx).Result()
+	err := client.Ping(ctx).Err()
 	connected()
 	if err != nil {
-		result.add(err)
-		return nil, result
+		g.failed(err)
+		return
 	}
+	const interval = time.Second * readerClients / readerRate
 	due := clock.System.Mono() + interval*time.Duration(number)/readerClients
-	for key := uint64(number); ; key += readerClients {
+	for key := number; ; key += readerClients {
 		since := due // while the connection waited
 		if now := clock.System.Mono(); now < due {
 			select {
 			case <-time.After(due - now):
 			case <-ctx.Done():
-				return latencies, result
+				return
 			}
 			since = clock.System.Mono()
 		}
-		value, err := client.Get(ctx, keyName(keyPrefix, key%o.Keys)).Result()
+		value, err := client.Get(ctx, keyName(keyPrefix, key%keys)).Result()
 		if ctx.Err() != nil {
-			return latencies, result
+			return
 		}
 		if err != nil || value == "" {
-			result.add(fmt.Errorf("GET gave %.100q: %w", value, err))
+			g.failed(fmt.Errorf("GET gave %.100q: %w", value, err))
 		}
-		if clock.System.Now() >= o.From {
-			latencies = append(latencies, clock.System.Mono()-since)
-		}
+		took := sample{clock.System.Now(), clock.System.Mono() - since}
+		g.mu.Lock()
+		g.mu.samples = append(g.mu.samples, took)
+		g.mu.Unlock()
 		due += interval
 	}
 }
@@ -168,15 +174,14 @@ type readers struct {
 	printed bytes.Buffer // to stderr
 }
 
-// startReaders starts readers, and returns when all connections have got an answer. GETs before
-// from, in Unix ms, are not counted.
-func (b *bench) startReaders(ctx context.Context, t *target, keys uint64,
-	from int64) (*readers, error) {
+// startReaders starts readers, and returns when all connections have got an answer.
+func (b *bench) startReaders(ctx context.Context, s *server, keys uint64) (*readers, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	r := &readers{process: exec.CommandContext(ctx, self, readersArg)}
+	r := &readers{process: exec.CommandContext(ctx, self, readersArg, s.addr,
+		strconv.FormatUint(min(keys, readerKeys), 10), b.timeout.String())}
 	r.process.Stderr = &r.printed
 	if r.in, err = r.process.StdinPipe(); err != nil {
 		return nil, err
@@ -187,24 +192,25 @@ func (b *bench) startReaders(ctx context.Context, t *target, keys uint64,
 	if err := r.process.Start(); err != nil {
 		return nil, err
 	}
-	err = json.NewEncoder(r.in).Encode(readerOptions{t.addr, min(keys, readerKeys),
-		from, b.timeout})
-	if err == nil {
-		var line [1]byte
-		_, err = io.ReadFull(r.out, line[:])
-	}
-	if err != nil {
+	if _, err = io.ReadFull(r.out, make([]byte, 1)); err != nil {
 		return nil, errors.Join(fmt.Errorf("GETs do not start: %w", err), r.stop())
 	}
 	return r, nil
 }
 
-// end stops the GETs and returns their result.
-func (r *readers) end() (readerResult, error) {
-	var result readerResult
-	closeErr := r.in.Close()
-	err := json.NewDecoder(r.out).Decode(&result)
-	return result, errors.Join(err, closeErr, r.stop())
+// end stops the GETs and returns what they noticed since an instant, in Unix ms. A GET that failed
+// is errWrong.
+func (r *readers) end(from int64) (result noticed, err error) {
+	_, err1 := fmt.Fprintln(r.in, from)
+	err2 := json.NewDecoder(r.out).Decode(&result)
+	if err := errors.Join(err1, err2, r.stop()); err != nil {
+		return result, err
+	}
+	if result.Errors > 0 {
+		return result, fmt.Errorf("%w: %d GETs failed, the first: %s", errWrong, result.Errors,
+			result.First)
+	}
+	return result, nil
 }
 
 // stop ends the process, if it still runs, and waits for it. A second call does nothing.
@@ -214,8 +220,7 @@ func (r *readers) stop() error {
 	}
 	_ = r.in.Close() // it may be closed
 	if err := r.process.Wait(); err != nil {
-		return fmt.Errorf("the process of the GETs: %w: %s", err,
-			bytes.TrimSpace(r.printed.Bytes()))
+		return fmt.Errorf("the process of the GETs: %w: %s", err, tail(r.printed.Bytes()))
 	}
 	return nil
 }

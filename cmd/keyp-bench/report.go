@@ -1,161 +1,115 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
-
-	"keyp/internal/clock"
 )
-
-// formatVersion increases when the JSON document changes for its readers.
-const formatVersion = 3
-
-// report collects what was measured. Its exported fields are the JSON document.
-type report struct {
-	Format      int       `json:"format"`
-	Began       int64     `json:"began_unix_ms"`
-	Machine     string    `json:"machine"`
-	CommandLine []string  `json:"command_line"`
-	Servers     []*server `json:"servers"` // Keyp and, if there is one, what it is compared with
-	Keys        uint64    `json:"keys"`
-	Size        int       `json:"size_bytes"`
-	Rounds      int       `json:"rounds"`
-	Quick       bool      `json:"quick"`
-	Rows        []*row    `json:"rows"`
-	Failures    []failure `json:"failures"`
-}
-
-// server is one of the measured servers.
-type server struct {
-	Side    string `json:"side"`
-	Command string `json:"command"` // or its address
-	Product string `json:"product"` // name and version from INFO
-}
 
 // row is one figure of the comparison.
 type row struct {
-	Line   string    `json:"line"`
-	Name   string    `json:"name"`
-	Unit   string    `json:"unit"`
-	Sides  []figures `json:"sides"`            // as Servers
-	Ratio  float64   `json:"ratio,omitempty"`  // of the medians, first / second server
-	Ratios []float64 `json:"ratios,omitempty"` // of the single rounds
+	name, unit string
+	rounds     [][]float64 // of each side
 }
 
-// figures is one server's side of a row.
-type figures struct {
-	Median float64   `json:"median"`
-	Rounds []float64 `json:"rounds"`
-}
-
-// failure is a round in which something was wrong.
-type failure struct {
-	Line  string `json:"line"`
-	Side  string `json:"side"`
-	Round int    `json:"round"` // from 1
-	Count int64  `json:"count"`
-	First string `json:"first"`
-}
-
-func (f failure) String() string {
-	return fmt.Sprintf("%s, %s, round %d: %d wrong, the first: %s", f.Line, f.Side, f.Round,
-		f.Count, f.First)
-}
-
-func newReport(c config) *report {
-	r := &report{
-		Format: formatVersion, Began: clock.System.Now(), Machine: machine(),
-		CommandLine: c.commandLine,
-		Keys:        c.keys, Size: c.size, Rounds: c.rounds, Quick: c.quick,
-		// Empty rather than null in JSON.
-		Rows: []*row{}, Failures: []failure{},
-	}
-	for _, s := range c.sides {
-		r.Servers = append(r.Servers, &server{Side: s.name, Command: s.command + s.addr})
-	}
-	return r
-}
-
-// machine describes the machine of the measurement, as far as the system reports it.
-func machine() string {
-	text := fmt.Sprintf("%d CPUs", runtime.NumCPU())
-	if model := procField("/proc/cpuinfo", "model name"); model != "" {
-		text += " (" + model + ")"
-	}
-	var kb int64
-	if _, err := fmt.Sscanf(procField("/proc/meminfo", "MemTotal"), "%d kB", &kb); err == nil {
-		text += fmt.Sprintf(", %.0f GiB", float64(kb)/(1<<20))
-	}
-	text += ", " + runtime.GOOS + "/" + runtime.GOARCH
-	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		text += " " + unix.ByteSliceToString(name.Release[:])
-	}
-	return text
-}
-
-// procField returns the first value of a field in a file of "name : value" lines, or "" if there is
-// none.
-func procField(path, field string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		if strings.TrimSpace(name) == field {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// add adds the figures of one round of a server.
-func (r *report) add(l line, side int, readings []reading) {
+// add adds the figures of one round of a side.
+func (b *bench) add(workload string, side int, readings []reading) {
 	for _, got := range readings {
-		i := slices.IndexFunc(r.Rows, func(w *row) bool {
-			return w.Line == l.String() && w.Name == got.name
-		})
+		name := workload + ": " + got.name
+		i := slices.IndexFunc(b.rows, func(r *row) bool { return r.name == name })
 		if i < 0 {
-			i = len(r.Rows)
-			r.Rows = append(r.Rows, &row{Line: l.String(), Name: got.name, Unit: got.unit,
-				Sides: make([]figures, len(r.Servers))})
+			i = len(b.rows)
+			b.rows = append(b.rows, &row{name, got.unit, make([][]float64, len(b.sides))})
 		}
-		w := r.Rows[i]
-		f := &w.Sides[side]
-		f.Rounds = append(f.Rounds, got.value)
-		f.Median = median(f.Rounds)
-		if len(w.Sides) > 1 {
-			w.Ratio = ratio(w.Sides[0].Median, w.Sides[1].Median)
-			w.Ratios = nil
-			for i := range min(len(w.Sides[0].Rounds), len(w.Sides[1].Rounds)) {
-				w.Ratios = append(w.Ratios, ratio(w.Sides[0].Rounds[i], w.Sides[1].Rounds[i]))
-			}
-		}
+		b.rows[i].rounds[side] = append(b.rows[i].rounds[side], got.value)
 	}
 }
 
-// addFailure records a failure if count is not 0. round counts from 0.
-func (r *report) addFailure(l line, side string, round int, count int64, first error) {
-	if count > 0 {
-		r.Failures = append(r.Failures, failure{l.String(), side, round + 1, count, first.Error()})
+// writeTable prints the report. A report without any row prints nothing.
+func (b *bench) writeTable(w io.Writer) error {
+	if len(b.rows) == 0 {
+		return nil
 	}
-}
-
-// addProduct sets the name and version of a side's server.
-func (r *report) addProduct(from side, product string) {
-	for _, s := range r.Servers {
-		if s.Side == from.name {
-			s.Product = product
+	text := b.head(machine())
+	table := [][]string{{"measurement", "unit"}, {"---", "---:"}}
+	for _, s := range b.sides {
+		table[0] = append(table[0], s.title())
+		table[1] = append(table[1], "---:")
+	}
+	if len(b.sides) > 1 {
+		table[0] = append(table[0], "ratio", "rounds")
+		table[1] = append(table[1], "---:", "---:")
+	}
+	for _, r := range b.rows {
+		table = append(table, r.cells())
+	}
+	widths := make([]int, len(table[0]))
+	for _, cells := range table {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	for _, cells := range table {
+		text += fmt.Sprintf("| %-*s |", widths[0], cells[0])
+		for i, cell := range cells[1:] {
+			text += fmt.Sprintf(" %*s |", widths[i+1], cell)
+		}
+		text += "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// cells returns the row's cells: the name, the unit, medians, their ratio, and the smallest and the
+// largest ratio of the rounds. A cell without a value is "-".
+func (r *row) cells() []string {
+	cells := []string{r.name, r.unit}
+	for _, values := range r.rounds {
+		cells = append(cells, figure(median(values), len(values) > 0))
+	}
+	if len(r.rounds) < 2 {
+		return cells
+	}
+	first, second := r.rounds[0], r.rounds[1]
+	cells = append(cells, ratio(median(first), median(second)))
+	var ratios []float64
+	for i := range min(len(first), len(second)) {
+		if second[i] != 0 {
+			ratios = append(ratios, first[i]/second[i])
+		}
+	}
+	if len(ratios) < 2 {
+		return append(cells, "-")
+	}
+	return append(cells, fmt.Sprintf("%.2f-%.2f", slices.Min(ratios), slices.Max(ratios)))
+}
+
+func ratio(a, b float64) string {
+	if a == 0 || b == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", a/b)
+}
+
+// figure returns a value with three or four digits, or "-" for one that was not measured.
+func figure(v float64, measured bool) string {
+	switch {
+	case !measured:
+		return "-"
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	case v < 1000:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
 // median returns the middle value, or the mean of the two middle values; 0 if there are none.
@@ -164,24 +118,61 @@ func median(values []float64) float64 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// ratio returns a / b, or 0 (which means none) if b is 0.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
+// head describes what was measured, and where.
+func (b *bench) head(machine string) string {
+	text := "- Machine: " + machine + "\n"
+	for _, s := range b.sides {
+		text += fmt.Sprintf("- %s: %s, `%s`\n", s.title(), cmp.Or(s.product, "unknown"), s.command)
 	}
-	return a / b
+	text += fmt.Sprintf("- %d random keys, values of %d bytes, rounds: %d\n", b.keys, b.size,
+		b.rounds)
+	var words []string
+	for _, word := range b.args {
+		if word == "" || strings.ContainsAny(word, " '\"\\$") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	text += "- Command line: `keyp-bench " + strings.Join(words, " ") + "`\n"
+	if b.quick {
+		text += "- A smoke run: the figures mean little\n"
+	}
+	return text + "\n"
 }
 
-func (r *report) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(r)
+// title returns the heading of a side's column.
+func (s side) title() string {
+	product, _, _ := strings.Cut(s.product, " ")
+	switch {
+	case s.name == "keyp":
+		return "Keyp"
+	case s.name == "peer" && product != "Keyp":
+		return cmp.Or(product, s.name)
+	}
+	return s.name
+}
+
+// machine describes the machine of the measurement, as far as the system reports it.
+func machine() string {
+	text := fmt.Sprintf("%d CPUs", runtime.NumCPU())
+	cpu, _ := os.ReadFile("/proc/cpuinfo") // empty on other systems
+	if _, model, found := strings.Cut(string(cpu), "model name"); found {
+		model, _, _ := strings.Cut(model, "\n")
+		text += " (" + strings.Trim(model, "\t :") + ")"
+	}
+	memory, _ := os.ReadFile("/proc/meminfo")
+	var kb int64
+	if _, err := fmt.Sscanf(string(memory), "MemTotal: %d kB", &kb); err == nil {
+		text += fmt.Sprintf(", %.0f GiB", float64(kb)/(1<<20))
+	}
+	text += ", " + runtime.GOOS + "/" + runtime.GOARCH
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		text += " " + unix.ByteSliceToString(name.Release[:])
+	}
+	return text
 }

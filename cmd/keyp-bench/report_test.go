@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,26 +22,18 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func sampleReport(second side) *report {
-	c := config{sides: []side{{name: "keyp", command: "keyp --dir {dir}"}}, keys: 7, size: 100,
-		rounds: 3, commandLine: []string{"--keyp", "it's me"}}
-	if second.name != "" {
-		c.sides = append(c.sides, second)
-	}
-	r := newReport(c)
-	r.Machine = "2 CPUs"
-	r.addProduct(side{name: "keyp"}, "Keyp 1.2")
-	r.addProduct(side{name: "peer"}, "Redis 7.0")
-	r.addProduct(side{name: "before"}, "Keyp 1.1")
-	set := line{workload: workload{name: "set"}, pipeline: 16, clients: 50}
-	for i := range c.sides {
-		for _, ops := range []float64{100, 300, 200} {
-			r.add(set, i, []reading{{"rate", "op/s", ops * float64(i+1)}, {"p99", "ms", 0.25}})
+func sampleBench(second ...side) *bench {
+	b := &bench{config: config{keys: 7, size: 100, rounds: 3, args: []string{"--keyp", "it's me"},
+		sides: append([]side{{"keyp", "keyp --dir {dir}", "Keyp 1.2"}}, second...)}}
+	for i := range b.sides {
+		for round, ops := range []float64{100, 300, 200} {
+			ops *= float64(i + 1)
+			b.add("set, pipeline 16", i, []reading{{"rate", "op/s", ops + float64(i*round)},
+				{"p99", "ms", 0.25}})
 		}
 	}
-	r.add(line{workload: workload{name: "restart", procedure: restart}, keys: 5}, 0,
-		[]reading{{"clean stop: log", "MiB", 30}})
-	return r
+	b.add("restart, 5 keys", 0, []reading{{"clean stop", "ms", 3000}})
+	return b
 }
 
 func TestTable(t *testing.T) {
@@ -49,46 +42,39 @@ func TestTable(t *testing.T) {
 
 `
 	for _, tt := range []struct {
-		second side
+		second []side
 		want   string
 	}{
-		{side{}, `- Machine: 2 CPUs
-- Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
-` + head + `| measurement                      | unit |  Keyp |
-|----------------------------------|-----:|------:|
-| set, pipeline 16: rate           | op/s | 200.0 |
-| set, pipeline 16: p99            |   ms | 0.250 |
-| restart, 5 keys: clean stop: log |  MiB |  30.0 |
+		{nil, `- Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
+` + head + `| measurement                 | unit |  Keyp |
+| ---                         | ---: |  ---: |
+| set, pipeline 16: rate      | op/s | 200.0 |
+| set, pipeline 16: p99       |   ms | 0.250 |
+| restart, 5 keys: clean stop |   ms |  3000 |
 `},
-		{side{name: "peer", addr: "localhost:1"}, `- Machine: 2 CPUs
-- Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
-- Redis: Redis 7.0, ` + "`localhost:1`" + `
-` + head + `| measurement                      | unit |  Keyp | Redis | ratio |    rounds |
-|----------------------------------|-----:|------:|------:|------:|----------:|
-| set, pipeline 16: rate           | op/s | 200.0 | 400.0 |  0.50 | 0.50-0.50 |
-| set, pipeline 16: p99            |   ms | 0.250 | 0.250 |  1.00 | 1.00-1.00 |
-| restart, 5 keys: clean stop: log |  MiB |  30.0 |     - |     - |         - |
-`},
-		{side{name: "before", command: "old"}, `- Machine: 2 CPUs
-- Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
-- before: Keyp 1.1, ` + "`old`" + `
-` + head + `| measurement                      | unit |  Keyp | before | ratio |    rounds |
-|----------------------------------|-----:|------:|-------:|------:|----------:|
-| set, pipeline 16: rate           | op/s | 200.0 |  400.0 |  0.50 | 0.50-0.50 |
-| set, pipeline 16: p99            |   ms | 0.250 |  0.250 |  1.00 | 1.00-1.00 |
-| restart, 5 keys: clean stop: log |  MiB |  30.0 |      - |     - |         - |
+		{[]side{{"peer", "r --x", "Redis 7.0"}}, `- Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
+- Redis: Redis 7.0, ` + "`r --x`" + `
+` + head + `| measurement                 | unit |  Keyp | Redis | ratio |    rounds |
+| ---                         | ---: |  ---: |  ---: |  ---: |      ---: |
+| set, pipeline 16: rate      | op/s | 200.0 | 402.0 |  0.50 | 0.50-0.50 |
+| set, pipeline 16: p99       |   ms | 0.250 | 0.250 |  1.00 | 1.00-1.00 |
+| restart, 5 keys: clean stop |   ms |  3000 |     - |     - |         - |
 `},
 	} {
-		var b bytes.Buffer
-		if err := sampleReport(tt.second).writeTable(&b); err != nil {
+		var out bytes.Buffer
+		if err := sampleBench(tt.second...).writeTable(&out); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.String(); got != tt.want {
-			t.Errorf("%q: got:\n%s\nwant:\n%s", tt.second.name, got, tt.want)
+		machine, got, _ := strings.Cut(out.String(), "\n")
+		if got != tt.want || !strings.HasPrefix(machine, "- Machine: ") {
+			t.Errorf("got:\n%s\n%s\nwant:\n%s", machine, got, tt.want)
 		}
 	}
-	if ratio(1, 0) != 0 || ratioText(0) != "-" {
-		t.Error("a ratio to nothing is shown")
+	if got := (side{"before", "old", "Keyp 1.1"}).title(); got != "before" {
+		t.Errorf("the title of an earlier Keyp is %q", got)
+	}
+	if got := (side{"peer", "x", ""}).title(); got != "peer" {
+		t.Errorf("the title of an unknown peer is %q", got)
 	}
 }
 

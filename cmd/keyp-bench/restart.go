@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/clock"
 )
@@ -22,114 +20,88 @@ const (
 
 // restart measures how soon a server answers again: after kill -9 during writes, and after a clean
 // stop. Each time it reads keys and their deadlines. A missing acknowledged write fails the run.
-func restart(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
+func restart(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
 	deadline := clock.System.Now() + farAway
-	if err := b.loadTTL(ctx, t, l.keys, "PXAT", func(uint64) int64 {
-		return deadline
-	}); err != nil {
+	if err := b.loadTTL(ctx, s, w.keys, func(uint64) int64 { return deadline }); err != nil {
 		return nil, err
 	}
-	loaded := t.rssAnon()
-
-	if err := b.killUnderLoad(ctx, l, t); err != nil {
+	loaded := s.rssAnon()
+	if err := b.killUnderLoad(ctx, w, s); err != nil {
 		return nil, err
 	}
-	rng := rand.New(rand.NewPCG(uint64(round), 4))
-	afterKill, err := b.comeBack(ctx, t, l.keys, deadline, rng)
+	afterKill, err := b.comeBack(ctx, s, w.keys, deadline)
 	if err != nil {
 		return nil, fmt.Errorf("after kill -9: %w", err)
 	}
-	back := t.rssAnon()
-
+	back := s.rssAnon()
 	began := clock.System.Mono()
-	err = t.server.Stop(syscall.SIGTERM, b.timeout)
-	stop := clock.System.Mono() - began
-	if err != nil {
+	if err := s.stop(syscall.SIGTERM, b.timeout); err != nil {
 		return nil, err
 	}
-	afterStop, err := b.comeBack(ctx, t, l.keys, deadline, rng)
+	stop := clock.System.Mono() - began
+	afterStop, err := b.comeBack(ctx, s, w.keys, deadline)
 	if err != nil {
 		return nil, fmt.Errorf("after a clean stop: %w", err)
 	}
-	readings := []reading{
+	return []reading{
 		{"kill -9: start to first right GET", "ms", millis(afterKill)},
 		{"clean stop", "ms", millis(stop)},
 		{"clean stop: start to first right GET", "ms", millis(afterStop)},
-	}
-	if loaded > 0 {
-		readings = append(readings, reading{"RssAnon after loading", "MiB", mebibytes(loaded)})
-	}
-	if back > 0 {
-		readings = append(readings, reading{"RssAnon after kill -9 and start", "MiB",
-			mebibytes(back)})
-	}
-	return readings, nil
+		{"RssAnon after loading", "MiB", mebibytes(loaded)},
+		{"RssAnon after kill -9 and start", "MiB", mebibytes(back)},
+	}, nil
 }
 
-// killUnderLoad kills the server while SET EX run, after the duration of l.
-func (b *bench) killUnderLoad(ctx context.Context, l line, t *target) error {
-	l.keys = b.keys
-	writers, err := b.startBackground(ctx, l, t)
-	if err != nil {
+// killUnderLoad kills the server while SET EX run, after the length of w.
+func (b *bench) killUnderLoad(ctx context.Context, w workload, s *server) error {
+	loaded := int64(w.keys)
+	w.keys = b.keys
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := b.runRedisBenchmark(ctx, w, s, endless)
+		cancel(fmt.Errorf("the load ended: %w", err))
+	}()
+	defer func() {
+		cancel(nil)
+		<-ended
+	}()
+	client := s.dial()
+	defer client.Close()
+	if err := b.untilSize(ctx, client, loaded+1, math.MaxInt64); err != nil {
 		return err
 	}
-	err = errors.Join(pause(ctx, clock.System.Now()+l.duration.Milliseconds()), writers.running())
-	if err != nil {
-		return errors.Join(err, writers.end())
+	if err := pause(ctx, clock.System.Now()+w.length.Milliseconds()); err != nil {
+		return err
 	}
-	err = t.server.Stop(syscall.SIGKILL, b.timeout)
-	_ = writers.end() // the writers have ended with the server
-	return err
+	return s.stop(syscall.SIGKILL, killTimeout)
 }
 
 // comeBack starts the server again. It returns the time from before the start to the first right
 // answer to a GET of a random key. Then it reads more keys and their deadlines.
-func (b *bench) comeBack(ctx context.Context, t *target, keys uint64, deadline int64,
-	rng *rand.Rand) (time.Duration, error) {
-	var took time.Duration
+func (b *bench) comeBack(ctx context.Context, s *server, keys uint64,
+	deadline int64) (took time.Duration, err error) {
 	began := clock.System.Mono()
-	if err := t.server.Start(); err != nil {
+	if err := s.start(ctx); err != nil {
 		return 0, err
 	}
-	err := t.server.Poll(ctx, b.timeout, func(client *redis.Client) (bool, error) {
-		err := b.rightValue(ctx, client, rng.Uint64N(keys))
-		if err != nil && !errors.Is(err, errWrong) || redis.HasErrorPrefix(err, "LOADING") {
-			return false, nil
-		}
-		took = clock.System.Mono() - began
-		return true, err
-	})
-	if err != nil {
-		return 0, err
-	}
-	client := t.dial(b.timeout)
+	client := s.dial()
 	defer client.Close()
-	for range restartSample {
-		key := rng.Uint64N(keys)
-		if err := b.rightValue(ctx, client, key); err != nil {
-			return 0, err
+	for i := range restartSample {
+		key := rand.Uint64N(keys)
+		name := keyName(ttlPrefix, key)
+		if got, err := client.Get(ctx, name).Result(); err != nil || got != valueOf(key, b.size) {
+			return 0, fmt.Errorf("%w: GET %s gave %.100q (%w), not its value", errWrong, name, got,
+				err)
 		}
-		got, err := client.Do(ctx, "PEXPIRETIME", keyName(ttlPrefix, key)).Int64()
-		if err != nil {
-			return 0, err
+		if i == 0 {
+			took = clock.System.Mono() - began
 		}
-		if got != deadline {
-			return 0, fmt.Errorf("%w: key %d expires at %d, not at %d", errWrong,
-				key, got, deadline)
+		if got, err := client.Do(ctx, "PEXPIRETIME", name).Int64(); err != nil || got != deadline {
+			return 0, fmt.Errorf("%w: key %d expires at %d (%w), not at %d", errWrong, key, got,
+				err, deadline)
 		}
 	}
 	return took, nil
-}
-
-// rightValue reads a key. It returns errWrong unless the key exists with its value.
-func (b *bench) rightValue(ctx context.Context, client *redis.Client, key uint64) error {
-	got, err := client.Get(ctx, keyName(ttlPrefix, key)).Result()
-	if refused := redis.Error(nil); err != nil && !errors.As(err, &refused) {
-		return err
-	}
-	if err != nil || got != valueOf(key, b.size) {
-		return fmt.Errorf("%w: GET %s gave %.100q (%w), not its value", errWrong,
-			keyName(ttlPrefix, key), got, err)
-	}
-	return nil
 }
