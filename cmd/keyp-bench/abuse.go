@@ -38,7 +38,7 @@ func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]read
 		return nil, err
 	}
 	var readings []reading
-	var wrong error
+	var wrong []error
 	for _, what := range abuses {
 		a := &abuser{ctx: ctx, s: s, n: int(w.keys)}
 		noticed, grown, err := a.measure(b, what, keys)
@@ -48,16 +48,16 @@ func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]read
 		if err != nil {
 			err = fmt.Errorf("%s: %w", what.name, err)
 			if !errors.Is(err, errWrong) {
-				return readings, err
+				return readings, fmt.Errorf("%w (before that: %v)", err, wrong)
 			}
-			wrong = errors.Join(wrong, err)
+			wrong = append(wrong, err)
 			continue
 		}
 		readings = append(readings, reading{what.name + ": GET p99", "ms", millis(noticed.P99)},
 			reading{what.name + ": GET max", "ms", millis(noticed.Max)},
 			reading{what.name + ": memory", "MiB", mebibytes(grown)})
 	}
-	return readings, wrong
+	return readings, errors.Join(wrong...)
 }
 
 // measure runs one abuse together with GETs. It returns what they noticed, and by how many bytes
@@ -134,9 +134,9 @@ const endOfReplies = "abuse-ends-here"
 
 // ask sends encoded commands, and reads until all are answered. It does not parse replies and only
 // finds their end. If the first reply is an error, ask returns it with errWrong.
-func (a *abuser) ask(conn net.Conn, requests []byte) error {
-	err := conn.SetDeadline(time.UnixMilli(clock.System.Now()).Add(a.s.timeout))
-	if err != nil {
+func (a *abuser) ask(requests []byte) error {
+	conn := a.main
+	if err := conn.SetDeadline(time.Now().Add(a.s.timeout)); err != nil {
 		return err
 	}
 	written := make(chan error, 1)

@@ -39,7 +39,7 @@ var abuses = []abuse{
 	{"DEL of 100k keys", nil, wide(100_000, "set:#", "DEL")},
 	{"MULTI of 100k commands", nil, func(a *abuser) error {
 		b := append(encode("MULTI"), pipeline(a.scaled(100_000), "SET multi:# x")...)
-		return a.ask(a.main, append(b, encode("EXEC")...))
+		return a.ask(append(b, encode("EXEC")...))
 	}},
 	{"FLUSHDB", all(send("SELECT", "1"), fill("SET flushed:# x")), send("FLUSHDB")},
 	// Large collections.
@@ -56,10 +56,10 @@ var abuses = []abuse{
 	{"APPEND to 256 MiB", nil, send("APPEND", "string", "x")},
 	// Input.
 	{"1M GETs at once", nil, func(a *abuser) error {
-		return a.ask(a.main, pipeline(a.n, "GET key:000000000000"))
+		return a.ask(pipeline(a.n, "GET key:000000000000"))
 	}},
 	{"1M SETs at once", nil, func(a *abuser) error {
-		return a.ask(a.main, pipeline(a.n, "SET piped x"))
+		return a.ask(pipeline(a.n, "SET piped x"))
 	}},
 	{"2000 half-sent commands", nil,
 		connect(2000, "*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$100000\r\n"+strings.Repeat("x", 20_000))},
@@ -102,12 +102,12 @@ func numbered(text string, i int) []string {
 
 // send returns a step that sends one command.
 func send(args ...string) step {
-	return func(a *abuser) error { return a.ask(a.main, encode(args...)) }
+	return func(a *abuser) error { return a.ask(encode(args...)) }
 }
 
 // fill returns a step that sends a command for each of a million elements.
 func fill(command string) step {
-	return func(a *abuser) error { return a.ask(a.main, pipeline(a.n, command)) }
+	return func(a *abuser) error { return a.ask(pipeline(a.n, command)) }
 }
 
 // wide returns a step that sends one command with very many arguments: n times the words of more.
@@ -117,7 +117,7 @@ func wide(n int, more, command string) step {
 		for i := range a.scaled(n) {
 			args = append(args, numbered(more, i)...)
 		}
-		return a.ask(a.main, encode(args...))
+		return a.ask(encode(args...))
 	}
 }
 
@@ -162,7 +162,7 @@ func unread(requests, others []byte) step {
 		}
 		_, _ = deaf.Write(requests) // the server may stop to read, or close the connection
 		for others != nil && clock.System.Now() < until {
-			if err := a.ask(a.main, others); err != nil {
+			if err := a.ask(others); err != nil {
 				return err
 			}
 		}
@@ -183,13 +183,11 @@ func refusable(do step) step {
 // killed returns a step that runs do, and ends it by SCRIPT KILL after a second.
 func killed(do step) step {
 	return func(a *abuser) error {
-		killer, err := a.dial()
-		if err != nil {
-			return err
-		}
 		ended := make(chan error, 1)
 		go func() { ended <- refusable(do)(a) }()
-		err = pause(a.ctx, clock.System.Now()+1000)
-		return errors.Join(err, a.ask(killer, encode("SCRIPT", "KILL")), <-ended)
+		err := pause(a.ctx, clock.System.Now()+1000)
+		client := a.s.dial()
+		defer client.Close()
+		return errors.Join(err, client.ScriptKill(a.ctx).Err(), <-ended)
 	}
 }

@@ -42,16 +42,14 @@ func (b *bench) run(ctx context.Context) (err error) {
 				what := fmt.Sprintf("%s, %s, round %d", w, b.sides[side].name, round+1)
 				fmt.Fprintf(b.stderr, "[%d/%d] %s/%d\n", step, steps, what, b.rounds)
 				readings, err := b.measure(ctx, w, side)
+				b.add(w.String(), side, readings)
 				if err != nil {
 					err = fmt.Errorf("%s: %w", what, err)
-				}
-				if err != nil && !errors.Is(err, errWrong) {
-					return err
-				}
-				if err != nil {
+					if !errors.Is(err, errWrong) {
+						return err
+					}
 					b.failures = append(b.failures, err.Error())
 				}
-				b.add(w.String(), side, readings)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sys/unix"
 
 	"keyp/internal/clock"
@@ -22,7 +23,8 @@ import (
 // Readers send GETs at fixed times during a measurement. redis-benchmark sends only as fast as a
 // server answers, so during a stall it does not measure the requests that it could not send. Here
 // each connection sends at times that are fixed beforehand. If the time of a request comes while
-// its connection still waits, its latency counts from that time.
+// its connection still waits, its latency counts from that time. A GET that is refused with -BUSY,
+// while a script runs, is sent again and counts from its first time.
 //
 // Readers run in a separate process, with a higher priority where the system allows that. Within
 // the measuring process they would wait for its goroutines, which would falsify the figures.
@@ -144,6 +146,10 @@ func (g *gets) read(ctx context.Context, addr string, timeout time.Duration, num
 		value, err := client.Get(ctx, keyName(keyPrefix, key%keys)).Result()
 		if ctx.Err() != nil {
 			return
+		}
+		if redis.HasErrorPrefix(err, "BUSY") {
+			time.Sleep(time.Millisecond)
+			continue // with another GET, which counts from the same time
 		}
 		if err != nil || value == "" {
 			g.failed(fmt.Errorf("GET gave %.100q: %w", value, err))
