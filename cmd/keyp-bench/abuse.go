@@ -33,15 +33,14 @@ type abuser struct {
 // and the growth of the server's memory. An abuse that the server refuses is a failure, and the
 // others are measured.
 func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
-	keys := min(w.keys, b.keys)
-	if err := b.load(ctx, s, keys); err != nil {
+	if err := b.load(ctx, s, keyPrefix, max(w.keys, readerKeys), nil); err != nil {
 		return nil, err
 	}
 	var readings []reading
 	var wrong []error
 	for _, what := range abuses {
 		a := &abuser{ctx: ctx, s: s, n: int(w.keys)}
-		noticed, grown, err := a.measure(b, what, keys)
+		noticed, grown, err := a.measure(b, what)
 		for _, conn := range a.conns {
 			conn.Close()
 		}
@@ -62,7 +61,7 @@ func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]read
 
 // measure runs one abuse together with GETs. It returns what they noticed, and by how many bytes
 // the server's memory grew.
-func (a *abuser) measure(b *bench, what abuse, keys uint64) (got noticed, grown int64, err error) {
+func (a *abuser) measure(b *bench, what abuse) (got noticed, grown int64, err error) {
 	if a.main, err = a.dial(); err != nil {
 		return got, 0, err
 	}
@@ -74,47 +73,33 @@ func (a *abuser) measure(b *bench, what abuse, keys uint64) (got noticed, grown 
 	if err := a.s.waitIdle(a.ctx); err != nil {
 		return got, 0, err
 	}
-	gets, err := b.startReaders(a.ctx, a.s, keys)
+	gets, err := b.startReaders(a.ctx, a.s)
 	if err != nil {
 		return got, 0, err
 	}
 	defer gets.stop()
-	from := clock.System.Now()
-	memory := a.watchMemory()
-	err = pause(a.ctx, from+abuseLead)
-	if err == nil {
-		err = what.do(a)
-	}
-	if err == nil {
-		err = pause(a.ctx, clock.System.Now()+abuseLead)
-	}
-	if grown = memory(); err != nil {
-		return got, 0, err
-	}
-	got, err = gets.end(from)
-	return got, grown, err
-}
-
-// watchMemory begins to read the server's memory. The function that it returns ends this, and
-// returns the largest growth in bytes.
-func (a *abuser) watchMemory() (ended func() int64) {
-	before, largest := a.s.rssAnon(), int64(0)
-	stop, stopped := make(chan struct{}), make(chan struct{})
+	from, before := clock.System.Now(), a.s.rssAnon()
+	ended := make(chan error, 1)
 	go func() {
-		defer close(stopped)
-		for {
-			largest = max(largest, a.s.rssAnon())
-			select {
-			case <-stop:
-				return
-			case <-time.After(abuseSample * time.Millisecond):
-			}
+		err := pause(a.ctx, from+abuseLead)
+		if err == nil {
+			err = what.do(a)
 		}
+		if err == nil {
+			err = pause(a.ctx, clock.System.Now()+abuseLead)
+		}
+		ended <- err
 	}()
-	return func() int64 {
-		close(stop)
-		<-stopped
-		return max(0, largest-before)
+	for {
+		grown = max(grown, a.s.rssAnon()-before)
+		select {
+		case err := <-ended:
+			if err == nil {
+				got, err = gets.end(from)
+			}
+			return got, grown, err
+		case <-time.After(abuseSample * time.Millisecond):
+		}
 	}
 }
 

@@ -41,7 +41,9 @@ var abuses = []abuse{
 		b := append(encode("MULTI"), pipeline(a.scaled(100_000), "SET multi:# x")...)
 		return a.ask(append(b, encode("EXEC")...))
 	}},
-	{"FLUSHDB", all(send("SELECT", "1"), fill("SET flushed:# x")), send("FLUSHDB")},
+	{"FLUSHDB", func(a *abuser) error {
+		return errors.Join(send("SELECT", "1")(a), fill("SET flushed:# x")(a))
+	}, send("FLUSHDB")},
 	// Large collections.
 	{"checkpoint", fill("HSET large:hash field:# #"), func(a *abuser) error {
 		return errors.Join(send("BGSAVE")(a), a.s.waitIdle(a.ctx))
@@ -118,17 +120,6 @@ func wide(n int, more, command string) step {
 			args = append(args, numbered(more, i)...)
 		}
 		return a.ask(encode(args...))
-	}
-}
-
-func all(steps ...step) step {
-	return func(a *abuser) error {
-		for _, do := range steps {
-			if err := do(a); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 }
 

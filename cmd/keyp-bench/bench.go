@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -29,7 +28,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	step, steps := 0, len(b.workloads)*b.rounds*len(b.sides)
 	for _, w := range b.workloads {
 		if w.procedure == nil {
-			err = b.openStreams(ctx)
+			err = b.openStreams(ctx, w.keys)
 		} else {
 			err = b.closeStreams()
 		}
@@ -37,7 +36,9 @@ func (b *bench) run(ctx context.Context) (err error) {
 			return err
 		}
 		for round := range b.rounds {
-			for _, side := range b.order(round) {
+			for i := range b.sides {
+				// Every second round has the reverse order, so that no server always follows another.
+				side := (i + round) % len(b.sides)
 				step++
 				what := fmt.Sprintf("%s, %s, round %d", w, b.sides[side].name, round+1)
 				fmt.Fprintf(b.stderr, "[%d/%d] %s/%d\n", step, steps, what, b.rounds)
@@ -54,16 +55,6 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// order returns the sides in the order of a round. Every second round has the reverse order, so
-// that no server always follows another.
-func (b *bench) order(round int) []int {
-	order := []int{0, 1}[:len(b.sides)]
-	if round%2 == 1 {
-		slices.Reverse(order)
-	}
-	return order
 }
 
 // measure measures one round of a side. A stream uses the running server of the side, and a
@@ -88,14 +79,14 @@ func (b *bench) measure(ctx context.Context, w workload, side int) (r []reading,
 }
 
 // openStreams starts and fills the servers of the streams, unless they run already.
-func (b *bench) openStreams(ctx context.Context) error {
+func (b *bench) openStreams(ctx context.Context, keys uint64) error {
 	for side := len(b.streams); side < len(b.sides); side++ {
 		s, err := b.open(ctx, side, false)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.sides[side].name, err)
 		}
 		b.streams = append(b.streams, s)
-		if err := s.explain(ctx, b.load(ctx, s, b.keys)); err != nil {
+		if err := s.explain(ctx, b.load(ctx, s, keyPrefix, keys, nil)); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,11 +27,10 @@ const (
 // It fails if a key disappears before the instant T. It also fails if the last key can still be
 // read after T. The GETs continue for at least --length after T.
 func expireBurst(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
-	bystanders := min(b.keys, readerKeys) // keys without a deadline
-	if err := b.load(ctx, s, bystanders); err != nil {
+	if err := b.load(ctx, s, keyPrefix, readerKeys, nil); err != nil { // without a deadline
 		return nil, err
 	}
-	gets, err := b.startReaders(ctx, s, bystanders)
+	gets, err := b.startReaders(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (b *bench) loadBurst(ctx context.Context, s *server, keys uint64, over int6
 	lead := 2*burstEarly + int64(keys)/50
 	for range burstAttempts {
 		instant := clock.System.Now() + lead
-		if err := b.loadTTL(ctx, s, keys, deadlines{keys, instant, over}.at); err != nil {
+		if err := b.load(ctx, s, ttlPrefix, keys, deadlines{keys, instant, over}.at); err != nil {
 			return 0, err
 		}
 		if clock.System.Now() < instant-burstEarly {
@@ -85,7 +86,7 @@ func (b *bench) loadBurst(ctx context.Context, s *server, keys uint64, over int6
 		}
 		lead *= 3
 	}
-	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --ttl-keys", keys,
+	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --keys", keys,
 		lead/3)
 }
 
@@ -102,26 +103,24 @@ func (d deadlines) at(key uint64) int64 {
 	return d.from + int64(key*stride%d.keys*uint64(d.over)/d.keys)
 }
 
-// waitGone reads DBSIZE from before the instant until it is back at baseline. It returns the time
-// from the instant until then, to about a millisecond.
+// waitGone waits until DBSIZE is back at baseline. It returns the time from the instant until then,
+// to about a millisecond.
 func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64, baseline,
 	instant int64) (time.Duration, error) {
-	monoInstant := clock.System.Mono() + time.Duration(instant-clock.System.Now())*time.Millisecond
-	full := baseline + int64(keys)
-	for clock.System.Now() < instant {
-		size, err := client.DBSize(ctx).Result()
-		if err != nil {
-			return 0, err
-		}
-		// The clock is read after the reply, which proves that the reply came before the instant.
-		if now := clock.System.Now(); now < instant && size != full {
-			return 0, fmt.Errorf("%w: DBSIZE is %d, not %d, %d ms before the keys expire", errWrong,
-				size, full, instant-now)
-		}
-		if err := pause(ctx, min(clock.System.Now()+10, instant)); err != nil {
-			return 0, err
-		}
+	if err := pause(ctx, instant-20); err != nil {
+		return 0, err
 	}
+	size, err := client.DBSize(ctx).Result()
+	now, mono := clock.System.Now(), clock.System.Mono()
+	if err != nil {
+		return 0, err
+	}
+	// The clock is read after the reply, which proves that the reply came before the instant.
+	if full := baseline + int64(keys); now < instant && size != full {
+		return 0, fmt.Errorf("%w: DBSIZE is %d, not %d, %d ms before the keys expire", errWrong,
+			size, full, instant-now)
+	}
+	monoInstant := mono + time.Duration(instant-now)*time.Millisecond
 	// In Redis a key expires after the millisecond of its deadline. The last key written is
 	// the last that a sweep in order would reach.
 	if err := pause(ctx, instant+1); err != nil {
@@ -133,7 +132,7 @@ func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64,
 	} else if !errors.Is(err, redis.Nil) {
 		return 0, err
 	}
-	err := b.untilSize(ctx, client, 0, baseline)
+	err = b.untilSize(ctx, client, 0, baseline)
 	return max(clock.System.Mono()-monoInstant, 0), err
 }
 
@@ -152,4 +151,75 @@ func (b *bench) untilSize(ctx context.Context, client *redis.Client, least, most
 			return err
 		}
 	}
+}
+
+// expireEvents makes keys expire over a while, and measures how long after each key's deadline a
+// subscriber receives the event.
+func expireEvents(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
+	client := s.dial()
+	defer client.Close()
+	if err := client.ConfigSet(ctx, "notify-keyspace-events", "Ex").Err(); err != nil {
+		return nil, err
+	}
+	over := w.length.Milliseconds()
+	instant, err := b.loadBurst(ctx, s, w.keys, over, client, 0)
+	if err != nil {
+		return nil, err
+	}
+	events := client.Subscribe(ctx, "__keyevent@0__:expired")
+	defer events.Close()
+	if _, err := events.Receive(ctx); err != nil {
+		return nil, fmt.Errorf("SUBSCRIBE: %w", err)
+	}
+	if late := clock.System.Now() - instant; late >= 0 {
+		return nil, fmt.Errorf("the subscriber was ready %d ms after the first key expired", late)
+	}
+	lateness, err := receiveExpired(func() (string, error) {
+		message, err := events.ReceiveTimeout(ctx, b.timeout)
+		if m, ok := message.(*redis.Message); ok {
+			return m.Payload, errors.Join(err, ctx.Err())
+		}
+		return "", errors.Join(err, ctx.Err())
+	}, deadlines{w.keys, instant, over})
+	p50, p99, largest := quantiles(lateness)
+	return []reading{
+		{"lateness of an event p50", "ms", millis(p50)},
+		{"lateness of an event p99", "ms", millis(p99)},
+		{"lateness of an event max", "ms", millis(largest)},
+	}, err
+}
+
+// receiveExpired receives the names of expired keys until it has received each key once. It ignores
+// other names. It returns how late the event of each key was, and errWrong for keys that expired
+// twice or too early.
+func receiveExpired(receive func() (string, error), d deadlines) ([]time.Duration, error) {
+	var lateness []time.Duration
+	var wrong error // the first one
+	seen := make([]bool, d.keys)
+	wall, mono := clock.System.Now(), clock.System.Mono()
+	for uint64(len(lateness)) < d.keys {
+		name, err := receive()
+		if err != nil {
+			return lateness, fmt.Errorf("after %d of %d events: %w", len(lateness), d.keys, err)
+		}
+		late := clock.System.Mono() - mono
+		digits, own := strings.CutPrefix(name, ttlPrefix)
+		key, err := strconv.ParseUint(digits, 10, 64)
+		if !own || err != nil || key >= d.keys {
+			continue
+		}
+		late += time.Duration(wall-d.at(key)) * time.Millisecond
+		switch {
+		case wrong != nil:
+		case seen[key]:
+			wrong = fmt.Errorf("%w: key %d expired twice", errWrong, key)
+		case late < -2*time.Millisecond: // because wall is rounded down
+			wrong = fmt.Errorf("%w: key %d expired %v before its deadline", errWrong, key, -late)
+		}
+		if !seen[key] {
+			seen[key] = true
+			lateness = append(lateness, max(late, 0))
+		}
+	}
+	return lateness, wrong
 }

@@ -33,24 +33,10 @@ func valueOf(n uint64, size int) string {
 	return strings.Repeat(digits, size/len(digits)+1)[:size]
 }
 
-// load writes the keys key:0 to key:n-1, which SET and GET use.
-func (b *bench) load(ctx context.Context, s *server, n uint64) error {
-	return b.loadAll(ctx, s, n, func(key uint64) []any {
-		return []any{"SET", keyName(keyPrefix, key), valueOf(key, b.size)}
-	})
-}
-
-// loadTTL writes the keys ttl:0 to ttl:n-1. at returns the deadline of each key, in Unix ms.
-func (b *bench) loadTTL(ctx context.Context, s *server, n uint64,
+// load writes the keys 0 to n-1 with a prefix, over some connections. All must succeed. at returns
+// the deadline of each key, in Unix ms; nil stands for no deadlines.
+func (b *bench) load(ctx context.Context, s *server, prefix string, n uint64,
 	at func(key uint64) int64) error {
-	return b.loadAll(ctx, s, n, func(key uint64) []any {
-		return []any{"SET", keyName(ttlPrefix, key), valueOf(key, b.size), "PXAT", at(key)}
-	})
-}
-
-// loadAll sends the commands 0 to n-1 over some connections. All must succeed.
-func (b *bench) loadAll(ctx context.Context, s *server, n uint64,
-	command func(i uint64) []any) error {
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
 	var begun atomic.Uint64
@@ -67,7 +53,11 @@ func (b *bench) loadAll(ctx context.Context, s *server, n uint64,
 				}
 				_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 					for i := first; i < min(end, n); i++ {
-						p.Do(ctx, command(i)...)
+						args := []any{"SET", keyName(prefix, i), valueOf(i, b.size)}
+						if at != nil {
+							args = append(args, "PXAT", at(i))
+						}
+						p.Do(ctx, args...)
 					}
 					return nil
 				})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -29,7 +29,7 @@ import (
 // Readers run in a separate process, with a higher priority where the system allows that. Within
 // the measuring process they would wait for its goroutines, which would falsify the figures.
 //
-//	keyp-bench                 keyp-bench readers ADDRESS KEYS TIMEOUT
+//	keyp-bench                 keyp-bench readers ADDRESS TIMEOUT
 //	                         ← a line, when all connections have an answer
 //	an instant in Unix ms  →
 //	                         ← the noticed since then, as JSON
@@ -42,7 +42,7 @@ const (
 	// the rate of a server, so that their latency is that of the server alone.
 	readerRate    = 5_000
 	readerClients = 20
-	// readerKeys is the maximum number of keys that they read.
+	// readerKeys is the number of keys that they read, which must exist.
 	readerKeys = 10_000
 	readerNice = -10
 )
@@ -62,19 +62,12 @@ type sample struct {
 
 // gets are the GETs that one process sends.
 type gets struct {
-	mu struct {
+	addr    string
+	timeout time.Duration
+	mu      struct {
 		sync.Mutex
 		noticed
 		samples []sample
-	}
-}
-
-// failed counts an error.
-func (g *gets) failed(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.Errors++; g.mu.First == "" {
-		g.mu.First = err.Error()
 	}
 }
 
@@ -82,31 +75,30 @@ func (g *gets) failed(err error) {
 // ends without an instant.
 func runReaders(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, readerNice) // unchanged if refused
-	if len(args) != 3 {
-		return errors.New("readers need an address, a number of keys and a timeout")
+	if len(args) != 2 {
+		return errors.New("readers need an address and a timeout")
 	}
-	keys, err1 := strconv.ParseUint(args[1], 10, 64)
-	timeout, err2 := time.ParseDuration(args[2])
-	if err := errors.Join(err1, err2); err != nil {
+	timeout, err := time.ParseDuration(args[1])
+	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var g gets
+	g := gets{addr: args[0], timeout: timeout}
 	var connected, ended sync.WaitGroup
 	connected.Add(readerClients)
 	for i := range uint64(readerClients) {
-		ended.Go(func() { g.read(ctx, args[0], timeout, i, keys, connected.Done) })
+		ended.Go(func() { g.read(ctx, i, sync.OnceFunc(connected.Done)) })
 	}
 	connected.Wait()
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
 	var from int64
-	_, err := fmt.Fscan(in, &from)
+	_, noInstant := fmt.Fscan(in, &from)
 	stop()
 	ended.Wait()
-	if err != nil {
+	if noInstant != nil {
 		return nil
 	}
 	var latencies []time.Duration
@@ -119,18 +111,11 @@ func runReaders(ctx context.Context, args []string, in io.Reader, out io.Writer)
 	return json.NewEncoder(out).Encode(g.mu.noticed)
 }
 
-// read sends the GETs of one connection until ctx ends. It calls connected when a first PING has a
-// reply or has failed.
-func (g *gets) read(ctx context.Context, addr string, timeout time.Duration, number, keys uint64,
-	connected func()) {
-	client := dial(addr, timeout)
+// read sends the GETs of one connection until ctx ends. It calls connected after each one.
+func (g *gets) read(ctx context.Context, number uint64, connected func()) {
+	defer connected() // if ctx ends before
+	client := dial(g.addr, g.timeout)
 	defer client.Close()
-	err := client.Ping(ctx).Err()
-	connected()
-	if err != nil {
-		g.failed(err)
-		return
-	}
 	const interval = time.Second * readerClients / readerRate
 	due := clock.System.Mono() + interval*time.Duration(number)/readerClients
 	for key := number; ; key += readerClients {
@@ -143,7 +128,8 @@ func (g *gets) read(ctx context.Context, addr string, timeout time.Duration, num
 			}
 			since = clock.System.Mono()
 		}
-		value, err := client.Get(ctx, keyName(keyPrefix, key%keys)).Result()
+		value, err := client.Get(ctx, keyName(keyPrefix, key%readerKeys)).Result()
+		connected()
 		if ctx.Err() != nil {
 			return
 		}
@@ -151,12 +137,13 @@ func (g *gets) read(ctx context.Context, addr string, timeout time.Duration, num
 			time.Sleep(time.Millisecond)
 			continue // with another GET, which counts from the same time
 		}
-		if err != nil || value == "" {
-			g.failed(fmt.Errorf("GET gave %.100q: %w", value, err))
-		}
 		took := sample{clock.System.Now(), clock.System.Mono() - since}
 		g.mu.Lock()
 		g.mu.samples = append(g.mu.samples, took)
+		if err != nil || value == "" {
+			g.mu.Errors++
+			g.mu.First = cmp.Or(g.mu.First, fmt.Sprintf("GET gave %.100q, %v", value, err))
+		}
 		g.mu.Unlock()
 		due += interval
 	}
@@ -181,13 +168,13 @@ type readers struct {
 }
 
 // startReaders starts readers, and returns when all connections have got an answer.
-func (b *bench) startReaders(ctx context.Context, s *server, keys uint64) (*readers, error) {
+func (b *bench) startReaders(ctx context.Context, s *server) (*readers, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	r := &readers{process: exec.CommandContext(ctx, self, readersArg, s.addr,
-		strconv.FormatUint(min(keys, readerKeys), 10), b.timeout.String())}
+		b.timeout.String())}
 	r.process.Stderr = &r.printed
 	if r.in, err = r.process.StdinPipe(); err != nil {
 		return nil, err

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 )
 
 // row is one figure of the comparison.
@@ -38,10 +36,10 @@ func (b *bench) writeTable(w io.Writer) error {
 	if len(b.rows) == 0 {
 		return nil
 	}
-	text := b.head(machine())
+	text := b.head()
 	table := [][]string{{"measurement", "unit"}, {"---", "---:"}}
 	for _, s := range b.sides {
-		table[0] = append(table[0], s.title())
+		table[0] = append(table[0], s.name)
 		table[1] = append(table[1], "---:")
 	}
 	if len(b.sides) > 1 {
@@ -123,56 +121,27 @@ func median(values []float64) float64 {
 }
 
 // head describes what was measured, and where.
-func (b *bench) head(machine string) string {
-	text := "- Machine: " + machine + "\n"
+func (b *bench) head() string {
+	text := fmt.Sprintf("- Machine: %d CPUs%s, %s/%s\n", runtime.NumCPU(), model(), runtime.GOOS,
+		runtime.GOARCH)
 	for _, s := range b.sides {
-		text += fmt.Sprintf("- %s: %s, `%s`\n", s.title(), cmp.Or(s.product, "unknown"), s.command)
+		text += fmt.Sprintf("- %s: %s, `%s`\n", s.name, cmp.Or(s.product, "unknown"), s.command)
 	}
-	text += fmt.Sprintf("- %d random keys, values of %d bytes, rounds: %d\n", b.keys, b.size,
-		b.rounds)
-	var words []string
-	for _, word := range b.args {
-		if word == "" || strings.ContainsAny(word, " '\"\\$") {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		words = append(words, word)
-	}
-	text += "- Command line: `keyp-bench " + strings.Join(words, " ") + "`\n"
+	text += fmt.Sprintf("- Values of %d bytes, rounds: %d\n- Arguments: %q\n", b.size, b.rounds,
+		b.args)
 	if b.quick {
 		text += "- A smoke run: the figures mean little\n"
 	}
 	return text + "\n"
 }
 
-// title returns the heading of a side's column.
-func (s side) title() string {
-	product, _, _ := strings.Cut(s.product, " ")
-	switch {
-	case s.name == "keyp":
-		return "Keyp"
-	case s.name == "peer" && product != "Keyp":
-		return cmp.Or(product, s.name)
+// model returns the processor's name in brackets, or "" if the system has no /proc.
+func model() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	_, name, found := strings.Cut(string(text), "model name")
+	if !found {
+		return ""
 	}
-	return s.name
-}
-
-// machine describes the machine of the measurement, as far as the system reports it.
-func machine() string {
-	text := fmt.Sprintf("%d CPUs", runtime.NumCPU())
-	cpu, _ := os.ReadFile("/proc/cpuinfo") // empty on other systems
-	if _, model, found := strings.Cut(string(cpu), "model name"); found {
-		model, _, _ := strings.Cut(model, "\n")
-		text += " (" + strings.Trim(model, "\t :") + ")"
-	}
-	memory, _ := os.ReadFile("/proc/meminfo")
-	var kb int64
-	if _, err := fmt.Sscanf(string(memory), "MemTotal: %d kB", &kb); err == nil {
-		text += fmt.Sprintf(", %.0f GiB", float64(kb)/(1<<20))
-	}
-	text += ", " + runtime.GOOS + "/" + runtime.GOARCH
-	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		text += " " + unix.ByteSliceToString(name.Release[:])
-	}
-	return text
+	name, _, _ = strings.Cut(name, "\n")
+	return " (" + strings.Trim(name, "\t :") + ")"
 }

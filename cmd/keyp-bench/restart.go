@@ -18,11 +18,14 @@ const (
 	restartSample = 1000
 )
 
+// always returns a deadline that all keys have.
+func always(deadline int64) func(uint64) int64 { return func(uint64) int64 { return deadline } }
+
 // restart measures how soon a server answers again: after kill -9 during writes, and after a clean
 // stop. Each time it reads keys and their deadlines. A missing acknowledged write fails the run.
 func restart(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
 	deadline := clock.System.Now() + farAway
-	if err := b.loadTTL(ctx, s, w.keys, func(uint64) int64 { return deadline }); err != nil {
+	if err := b.load(ctx, s, ttlPrefix, w.keys, always(deadline)); err != nil {
 		return nil, err
 	}
 	loaded := s.rssAnon()
@@ -54,8 +57,6 @@ func restart(b *bench, ctx context.Context, w workload, s *server) ([]reading, e
 
 // killUnderLoad kills the server while SET EX run, after the length of w.
 func (b *bench) killUnderLoad(ctx context.Context, w workload, s *server) error {
-	loaded := int64(w.keys)
-	w.keys = b.keys
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -69,7 +70,7 @@ func (b *bench) killUnderLoad(ctx context.Context, w workload, s *server) error 
 	}()
 	client := s.dial()
 	defer client.Close()
-	if err := b.untilSize(ctx, client, loaded+1, math.MaxInt64); err != nil {
+	if err := b.untilSize(ctx, client, int64(w.keys)+1, math.MaxInt64); err != nil {
 		return err
 	}
 	if err := pause(ctx, clock.System.Now()+w.length.Milliseconds()); err != nil {
@@ -104,4 +105,30 @@ func (b *bench) comeBack(ctx context.Context, s *server, keys uint64,
 		}
 	}
 	return took, nil
+}
+
+// biggerThanMemory measures reads of keys. Keyp keeps most of them only on disk. All keys must
+// exist: a miss is a failure.
+func biggerThanMemory(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
+	deadline := clock.System.Now() + farAway
+	if err := b.load(ctx, s, ttlPrefix, w.keys, always(deadline)); err != nil {
+		return nil, err
+	}
+	loaded := s.rssAnon()
+	if err := s.waitIdle(ctx); err != nil {
+		return nil, err
+	}
+	readings, err := b.send(ctx, w, s)
+	if err != nil {
+		return nil, err
+	}
+	readings = append(readings, reading{"RssAnon after loading", "MiB", mebibytes(loaded)},
+		reading{"RssAnon after the GETs", "MiB", mebibytes(s.rssAnon())})
+	client := s.dial()
+	defer client.Close()
+	missed := client.InfoMap(ctx, "stats").Item("Stats", "keyspace_misses")
+	if missed != "0" {
+		err = fmt.Errorf("%w: keyspace_misses is %q, so keys were missing", errWrong, missed)
+	}
+	return readings, err
 }

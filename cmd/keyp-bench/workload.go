@@ -13,12 +13,10 @@ type workload struct {
 	requests  []string  // arguments of redis-benchmark; nil: it does not run
 	procedure procedure // nil: a stream
 	limited   bool      // Keyp gets --maxmemory
-	// In the list below 0 stands for a number of the command line.
-	clients int
-	keys    uint64
-	length  time.Duration
-	// One of --pipeline, or 1.
-	pipeline int
+	keys      uint64
+	length    time.Duration
+	clients   int // 0 in the list below: --clients, at each pipeline
+	pipeline  int
 }
 
 // procedure measures one round, for which it has a server of its own. It may return readings
@@ -34,16 +32,15 @@ type reading struct {
 
 // allWorkloads returns all workloads, in the order in which --workload all measures them.
 func allWorkloads() []workload {
-	set := []string{"-t", "set"}
 	setEX := []string{"SET", "key:__rand_int__", valueWord, "EX", "3600"}
 	getTTL := []string{"GET", ttlPrefix + "__rand_int__"}
 	return []workload{
-		{name: "set", requests: set},
-		{name: "get", requests: []string{"-t", "get"}},
-		{name: "incr", requests: []string{"-t", "incr"}},
-		{name: "setex", requests: setEX},
-		{name: "one", requests: set, clients: 1},
-		{name: "many", requests: set, clients: 1000},
+		stream("set", 0, "-t", "set"),
+		stream("get", 0, "-t", "get"),
+		stream("incr", 0, "-t", "incr"),
+		stream("setex", 0, setEX...),
+		stream("one", 1, "-t", "set"),
+		stream("many", 1000, "-t", "set"),
 		{name: "restart", procedure: restart, requests: setEX, keys: 3e6, length: time.Second},
 		{name: "expire-burst", procedure: expireBurst, keys: 1e6, length: time.Second},
 		{name: "expire-events", procedure: expireEvents, keys: 1e5, length: 10 * time.Second},
@@ -53,9 +50,14 @@ func allWorkloads() []workload {
 	}
 }
 
+func stream(name string, clients int, requests ...string) workload {
+	return workload{name: name, requests: requests, clients: clients, keys: 1e6,
+		length: 3 * time.Second}
+}
+
 func (w workload) String() string {
 	if w.procedure != nil {
 		return fmt.Sprintf("%s, %d keys", w.name, w.keys)
 	}
-	return fmt.Sprintf("%s, pipeline %d", w.name, w.pipeline)
+	return fmt.Sprintf("%s, %d keys, pipeline %d", w.name, w.keys, w.pipeline)
 }
