@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -68,11 +67,7 @@ func (b *bench) load(ctx context.Context, s *server, prefix string, n uint64,
 		})
 	}
 	clients.Wait()
-	err := context.Cause(ctx)
-	if refused := redis.Error(nil); errors.As(err, &refused) {
-		err = fmt.Errorf("%w: %w", errWrong, err)
-	}
-	if err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("loading keys: %w", err)
 	}
 	return nil

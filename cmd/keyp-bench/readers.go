@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -164,7 +163,6 @@ type readers struct {
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     io.Reader
-	printed bytes.Buffer // to stderr
 }
 
 // startReaders starts readers, and returns when all connections have got an answer.
@@ -175,7 +173,7 @@ func (b *bench) startReaders(ctx context.Context, s *server) (*readers, error) {
 	}
 	r := &readers{process: exec.CommandContext(ctx, self, readersArg, s.addr,
 		b.timeout.String())}
-	r.process.Stderr = &r.printed
+	r.process.Stderr = os.Stderr
 	if r.in, err = r.process.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -213,7 +211,7 @@ func (r *readers) stop() error {
 	}
 	_ = r.in.Close() // it may be closed
 	if err := r.process.Wait(); err != nil {
-		return fmt.Errorf("the process of the GETs: %w: %s", err, tail(r.printed.Bytes()))
+		return fmt.Errorf("the process of the GETs: %w", err)
 	}
 	return nil
 }

@@ -20,15 +20,8 @@ const redisBenchmark = "redis-benchmark"
 // redis-benchmark itself makes such values only for its own tests.
 const valueWord = "VALUE"
 
-const (
-	// redis-benchmark runs for a number of requests, not for a time. So a probe measures the rate
-	// first, with probePerClient requests per connection (at pipeline 1), within bounds.
-	probePerClient = 400
-	probeLeast     = 2_000
-	probeMost      = 20_000
-	// endless is redis-benchmark's largest number of requests, which it never reaches.
-	endless = 1<<31 - 1
-)
+// endless is redis-benchmark's largest number of requests, which it never reaches.
+const endless = 1<<31 - 1
 
 // result is what redis-benchmark reports. Latencies are in milliseconds, and of a whole pipeline.
 type result struct {
@@ -38,9 +31,10 @@ type result struct {
 	busy float64
 }
 
-// send measures a stream for about its length.
+// send measures a stream for about its length. redis-benchmark runs for a number of requests, not
+// for a time, so a probe measures the rate first.
 func (b *bench) send(ctx context.Context, w workload, s *server) ([]reading, error) {
-	probe := min(max(probePerClient*w.clients, probeLeast), probeMost) * w.pipeline
+	probe := min(2000*w.clients, 20_000) * w.pipeline
 	r, err := b.runRedisBenchmark(ctx, w, s, int64(probe))
 	if err != nil {
 		return nil, err

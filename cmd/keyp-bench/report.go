@@ -127,7 +127,7 @@ func (b *bench) head() string {
 	for _, s := range b.sides {
 		text += fmt.Sprintf("- %s: %s, `%s`\n", s.name, cmp.Or(s.product, "unknown"), s.command)
 	}
-	text += fmt.Sprintf("- Values of %d bytes, rounds: %d\n- Arguments: %q\n", b.size, b.rounds,
+	text += fmt.Sprintf("- Values of %d bytes, rounds: %d\n- Arguments: `%q`\n", b.size, b.rounds,
 		b.args)
 	if b.quick {
 		text += "- A smoke run: the figures mean little\n"

@@ -37,7 +37,7 @@ func sampleBench(second ...side) *bench {
 }
 
 func TestTable(t *testing.T) {
-	const head = "- Values of 100 bytes, rounds: 3\n- Arguments: [\"--keyp\" \"it's me\"]\n\n"
+	const head = "- Values of 100 bytes, rounds: 3\n- Arguments: `[\"--keyp\" \"it's me\"]`\n\n"
 	for _, tt := range []struct {
 		second []side
 		want   string

@@ -92,16 +92,22 @@ func (b *bench) comeBack(ctx context.Context, s *server, keys uint64,
 	for i := range restartSample {
 		key := rand.Uint64N(keys)
 		name := keyName(ttlPrefix, key)
-		if got, err := client.Get(ctx, name).Result(); err != nil || got != valueOf(key, b.size) {
-			return 0, fmt.Errorf("%w: GET %s gave %.100q (%w), not its value", errWrong, name, got,
-				err)
+		got, err := client.Get(ctx, name).Result()
+		if err != nil {
+			return 0, fmt.Errorf("GET %s: %w", name, err)
+		}
+		if got != valueOf(key, b.size) {
+			return 0, fmt.Errorf("%w: GET %s gave %.100q, not its value", errWrong, name, got)
 		}
 		if i == 0 {
 			took = clock.System.Mono() - began
 		}
-		if got, err := client.Do(ctx, "PEXPIRETIME", name).Int64(); err != nil || got != deadline {
-			return 0, fmt.Errorf("%w: key %d expires at %d (%w), not at %d", errWrong, key, got,
-				err, deadline)
+		at, err := client.Do(ctx, "PEXPIRETIME", name).Int64()
+		if err != nil {
+			return 0, fmt.Errorf("PEXPIRETIME %s: %w", name, err)
+		}
+		if at != deadline {
+			return 0, fmt.Errorf("%w: %s expires at %d, not at %d", errWrong, name, at, deadline)
 		}
 	}
 	return took, nil

@@ -151,9 +151,12 @@ func dial(addr string, timeout time.Duration) *redis.Client {
 
 func (s *server) dial() *redis.Client { return dial(s.addr, s.timeout) }
 
-// explain adds the side's command, its exit and the end of its output to an error. It leaves wrong
-// answers, and errors after the user has ended the run, as they are.
+// explain adds the side's command, its exit and the end of its output to an error. An error reply
+// becomes errWrong. Wrong answers, and errors after the user has ended the run, stay as they are.
 func (s *server) explain(ctx context.Context, err error) error {
+	if refused := redis.Error(nil); errors.As(err, &refused) {
+		err = fmt.Errorf("%w: %w", errWrong, err)
+	}
 	if err == nil || errors.Is(err, errWrong) || ctx.Err() != nil {
 		return err
 	}
