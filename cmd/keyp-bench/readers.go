@@ -46,11 +46,10 @@ const (
 	readerNice = -10
 )
 
-// noticed is what readers noticed: their latencies and errors.
+// noticed is what readers noticed: their latencies and the first error.
 type noticed struct {
 	P50, P99, Max time.Duration
-	Errors        int64
-	First         string // of the errors
+	Error         string
 }
 
 // sample is the latency of one GET.
@@ -140,8 +139,7 @@ func (g *gets) read(ctx context.Context, number uint64, connected func()) {
 		g.mu.Lock()
 		g.mu.samples = append(g.mu.samples, took)
 		if err != nil || value == "" {
-			g.mu.Errors++
-			g.mu.First = cmp.Or(g.mu.First, fmt.Sprintf("GET gave %.100q, %v", value, err))
+			g.mu.Error = cmp.Or(g.mu.Error, fmt.Sprintf("GET gave %.100q, %v", value, err))
 		}
 		g.mu.Unlock()
 		due += interval
@@ -197,9 +195,8 @@ func (r *readers) end(from int64) (result noticed, err error) {
 	if err := errors.Join(err1, err2, r.stop()); err != nil {
 		return result, err
 	}
-	if result.Errors > 0 {
-		return result, fmt.Errorf("%w: %d GETs failed, the first: %s", errWrong, result.Errors,
-			result.First)
+	if result.Error != "" {
+		return result, fmt.Errorf("%w beside the measurement: %s", errWrong, result.Error)
 	}
 	return result, nil
 }
