@@ -46,7 +46,8 @@ func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]read
 			conn.Close()
 		}
 		if errors.Is(err, errWrong) {
-			b.failures = append(b.failures, fmt.Sprintf("%s, %s: %s: %v", w, s.name, what.name, err))
+			failure := fmt.Sprintf("%s, %s: %s: %v", w, s.name, what.name, err)
+			b.failures = append(b.failures, failure)
 			continue
 		}
 		if err != nil {

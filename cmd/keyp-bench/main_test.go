@@ -304,9 +304,8 @@ func runUntilMeasuring(t *testing.T, ctx context.Context, command string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &watchedBuffer{until: "set, 1000 keys, pipeline 1, keyp, round 1", then: sync.OnceFunc(func() {
-		then(dir)
-	})}
+	out := &watchedBuffer{until: "set, 1000 keys, pipeline 1, keyp, round 1",
+		then: sync.OnceFunc(func() { then(dir) })}
 	b := &bench{config: cfg, stderr: out}
 	ended := make(chan error, 1)
 	go func() { ended <- b.run(ctx) }()
@@ -409,7 +408,8 @@ func TestWrongAnswers(t *testing.T) {
 		{"an error reply", "incr,get", "INCR",
 			[]string{"incr, 100 keys, pipeline 4, keyp, round 1: wrong answer: ERR refused INCR"},
 			"\n| get, 100 keys, pipeline 4: rate "},
-		{"loading fails", "get", "SET", []string{"keyp: wrong answer: loading keys: ERR refused SET"}, ""},
+		{"loading fails", "get", "SET",
+			[]string{"keyp: wrong answer: loading keys: ERR refused SET"}, ""},
 		{"never expires", "expire-burst", "nothing", []string{"after its deadline gave"}, ""},
 		{"expires too early", "expire-burst", "early", []string{"before the keys expire"}, ""},
 	}
