@@ -286,8 +286,8 @@ func checkDict(rt rapid.TB, d *dict) {
 		rt.Fatalf("%d holes, %d counted, with %d elements", holes, d.holes.n, d.len())
 	}
 	if d.index.Len() != d.len() || d.due.n != timed || d.scores != nil && d.scores.n != d.len() {
-		rt.Fatalf("%d elements, %d in the index, %d of %d deadlines", d.len(), d.index.Len(), d.due.n,
-			timed)
+		rt.Fatalf("%d elements, %d in the index, %d of %d deadlines", d.len(), d.index.Len(),
+			d.due.n, timed)
 	}
 	checkTree(rt, &d.due)
 	if d.scores != nil {
