@@ -12,8 +12,8 @@ import (
 	"keyp/consensus"
 )
 
-// quickBytes is the most bytes of entries that the goroutine that delivers them applies itself.
-// Another goroutine applies more.
+// quickBytes is the limit, in bytes, up to which entries are applied on the goroutine that delivers
+// them. Another goroutine applies more.
 const quickBytes = 256 << 10
 
 // task is a piece of work in the queue. waits means that it may wait for the server's loop or for
@@ -288,7 +288,7 @@ func (m *Member) lead(done func()) {
 	st := m.group.Status()
 	m.become(func() {
 		m.mu.first, m.mu.led = 0, true
-		if st.Leading && st.Term == m.mu.leading { // otherwise the next task is that it was deposed
+		if st.Leading && st.Term == m.mu.leading { // otherwise the next task calls deposed
 			m.mu.role = commands.Leader
 		}
 	})
@@ -307,8 +307,8 @@ func (x machine) Restore(s *pb.Snapshot, done func(error)) {
 const leaderGone = 500 * time.Millisecond
 
 // restore fetches a snapshot and executes the process again, or returns when the member stops.
-// Meanwhile the group writes nothing, so this member cannot vote. So restore also executes the
-// process again, without a snapshot, if the leader is gone.
+// Meanwhile this member's consensus.Group writes nothing to its log, so the member cannot vote. So
+// restore also executes the process again, without a snapshot, if the leader is gone.
 func (m *Member) restore(index uint64) {
 	for m.ctx.Err() == nil {
 		err := m.fetch(index)

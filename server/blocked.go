@@ -19,8 +19,8 @@ const lateLook = 10 * time.Millisecond
 const maxWait = 1 << 42
 
 // blocked is the state of a session's blocking command that has no reply yet. WAITAOF, which waits
-// for the log, and DEBUG SLEEP, which waits for a time, are such commands, too: neither takes the
-// place of a task.
+// for the log, and DEBUG SLEEP, which waits for a time, are such commands, too: neither runs as a
+// task.
 //
 // The session waits (forUnblock) with its tickets of commands.Waiters and reads nothing from its
 // client. When one of its keys is ready its command runs again. If the command needs keys that are
@@ -30,11 +30,11 @@ type blocked struct {
 	spec   *commands.Spec
 	timer  timer  // not set without a timeout
 	stop   func() // ends what BlockedOn.Begin has begun; nil: nothing
-	left   int    // how many have to report before the wait ends: the log, and what was begun
+	left   int    // how many reports the wait still needs: of the log, and of what was begun
 	again  timer  // runs the command again although no key has changed (commands.BlockedOn.Again)
 	timed  bool   // again was set since the session began to wait
-	lsn    uint64 // what it depends on that there was nothing, when the command ran last
-	shows  bool   // what it replies shows what a leader has
+	lsn    uint64 // the log position on which the result of its last run depends
+	shows  bool   // its reply is right only while this server leads its group
 	loads  bool   // keys are being read for it
 	began  time.Duration
 	on     commands.BlockedOn // without names of keys
@@ -72,7 +72,7 @@ func (l *loop) block(s *session, args [][]byte) {
 			time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
 	}
 	l.lookAgain(b, wait.Again)
-	wait.Keys, b.on.Keys = nil, nil // their names are the client's
+	wait.Keys, b.on.Keys = nil, nil // their names lie in the client's input
 	if wait.Begin != nil {
 		b.left++
 		b.stop = wait.Begin(func(end func(*commands.Ctx)) {
@@ -86,9 +86,9 @@ func (l *loop) block(s *session, args [][]byte) {
 	}
 }
 
-// timeUp answers a session whose time is up. It waits in two cases: a key of the session has
-// changed before and is still being read from disk, or the command waits for a task since. With
-// Redis, where nothing takes long between the two, it would have been served by now.
+// timeUp answers a session whose time is up. It waits if a key of the session changed earlier
+// and is still being read from disk. It also waits if the command has waited for a task since then.
+// Redis would have served the command by now, because nothing takes long there.
 func (l *loop) timeUp(s *session) {
 	b := s.blocked
 	if b.timed { // the clock may have been set ahead since it looked last
@@ -116,14 +116,14 @@ func (l *loop) lookAgain(b *blocked, in int64) {
 		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
-	// The time counts from the pass's begin, which is not after the command's instant. So it
-	// never runs too late.
+	// The time counts from the start of the pass, which is not after the command's instant. So
+	// the command never runs too late.
 	l.timers.set(&b.again, l.mono+time.Duration(min(in, maxWait))*time.Millisecond)
 }
 
-// endWait answers a blocking command that found nothing. The reply says that the time is up or the
-// log on disk, or that CLIENT UNBLOCK … ERROR has ended it. Another session's command may be
-// running.
+// endWait answers a blocking command that found nothing. The reply says that the time is up, that
+// the log is on disk, or that CLIENT UNBLOCK … ERROR has ended the wait. Another session's command
+// may be running meanwhile.
 func (l *loop) endWait(s *session, withError bool) {
 	l.endBlocked(s, func(c *commands.Ctx) { c.GiveUp(withError) })
 }
@@ -163,15 +163,15 @@ func (l *loop) settle() {
 		return
 	}
 	l.settles = true
-	lsn := l.unsettled[len(l.unsettled)-1].b.on.LSN // they rise
+	lsn := l.unsettled[len(l.unsettled)-1].b.on.LSN // the LSNs of unsettled rise
 	go func() {
 		err := l.log.Settled(context.Background(), lsn)
 		l.box.post(func() { l.settled(lsn, err) })
 	}()
 }
 
-// settled answers those that waited for the log to settle up to lsn, also if it may never do that:
-// then their replies say so.
+// settled answers the sessions that waited for the log to settle up to lsn. If err is
+// storage.ErrDeposed, the log may never settle, and their replies say so.
 func (l *loop) settled(lsn uint64, err error) {
 	l.settles = false
 	if err != nil && !errors.Is(err, storage.ErrDeposed) {
@@ -231,7 +231,7 @@ func (l *loop) leave(s *session) {
 		return
 	}
 	s.blocked = nil
-	if b.loads { // those behind it have waited for that
+	if b.loads { // those after it have waited for that
 		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
@@ -245,8 +245,8 @@ func (l *loop) leave(s *session) {
 	}
 }
 
-// eventsAtOnce and eventsInPass bound how many events are published after a command, and before
-// those of a pass.
+// eventsAtOnce bounds how many events are published after a command. eventsInPass bounds how many
+// are published in a pass before its commands.
 const (
 	eventsAtOnce = 64
 	eventsInPass = 1024
@@ -262,7 +262,7 @@ func (l *loop) deliver() {
 		return
 	}
 	defer func() {
-		if p := recover(); p != nil { // of the store: Again has its own guard
+		if p := recover(); p != nil { // it is from the store, because Again has its own guard
 			l.o.Log.Error("internal error", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			l.fatal = fmt.Errorf("internal error in the store: %v", p)
 		}
@@ -285,7 +285,7 @@ func (l *loop) Again(w *commands.Waiter) bool {
 	return b == nil || b.waiter != w || !b.loads && !b.parked
 }
 
-// servesAtMost is for how long a pass serves waiters that can wait for the next one.
+// servesAtMost bounds how long a pass serves waiters that can wait for the next pass.
 const servesAtMost = 2 * time.Millisecond
 
 // Enough reports whether the pass has served waiters for long enough.

@@ -9,9 +9,9 @@ import (
 )
 
 // arrivals are values that RENAME moved to other keys while a checkpoint went from slot to slot.
-// The records that made such a value may be in log segments that the checkpoint will release, and
+// The records that made such a value may be in log segments that the checkpoint will release. And
 // the checkpoint may have passed the new key already. So it copies these values at its end, each
-// once however often it was renamed. Any number of renames cannot keep it from ending.
+// only once, even if it was renamed often. Any number of renames cannot keep it from ending.
 //
 //   - No value joins the list after the slots are done. A value that moves only then was copied at
 //     its old key. So its elements are on disk under its id, and the log that stays has all changes
@@ -160,8 +160,8 @@ func (cp *checkpointer) copyMoved(b *cpBatch, t *Txn, id uint64) (more bool) {
 	return more
 }
 
-// lockMoved locks the shard of a moved value, or all shards if the value moves on too often. ok is
-// false, and nothing is locked, if the value was not moved.
+// lockMoved locks the shard of a moved value, or all shards if the value moves again meanwhile. ok
+// is false, and nothing is locked, if the value was not moved.
 func (cp *checkpointer) lockMoved(t *Txn, id uint64) (r portions, ok bool) {
 	s := cp.s
 	a := &cp.arrivals

@@ -163,8 +163,9 @@ func (c *partCheck) onDisk() {
 	}
 }
 
-// inDiskDeadlines checks that diskDeadlines has a key that is only on disk. A due key may be
-// missing there: the reaper has removed it from diskDeadlines and waits for its shard.
+// inDiskDeadlines checks that diskDeadlines has a key that is only on disk, if the deadline is in
+// its window. A due key may be missing there: the reaper has removed it from diskDeadlines and
+// waits for its shard.
 func (c *partCheck) inDiskDeadlines(deadline int64, at string, name []byte) {
 	w := &c.s.diskDeadlines
 	w.mu.Lock()
@@ -278,8 +279,8 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	}
 }
 
-// absentRuns checks that the data file has the runs of a stream that are not in memory: a
-// checkpoint would delete the entries that it lacks.
+// absentRuns checks that the runs of a stream that are not in memory have no changed entries. A
+// checkpoint would delete such entries from the data file, because they are not in memory.
 func (c *partCheck) absentRuns(o *Object, name []byte) {
 	if o == nil || o.side == nil {
 		return

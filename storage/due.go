@@ -29,30 +29,30 @@ import (
 // before reports whether a deadline is before the end of a span.
 func before(deadline, end int64) bool { return deadline < end || end == math.MaxInt64 }
 
-// dueStep is how many deadlines are looked at each time a shard is locked, some 10 us, or each time
-// the data file is read.
+// dueStep is how many deadlines are read each time a shard is locked, or each time the data file is
+// read. A shard is locked for some 10 us.
 const dueStep = 1024
 
-// dueTries bounds how often a look at a shard is tried again because a global transaction has the
-// shard. Before each attempt it waits for duePause.
+// dueTries bounds how many times a look at a shard is tried while a global transaction has the
+// shard. The wait between two attempts is duePause.
 const (
 	dueTries = 100
 	duePause = time.Millisecond
 )
 
 const (
-	// walkNames and walkBytes bound how many names, and how much of them, are copied each time a
-	// shard is locked.
+	// walkNames bounds how many names are copied each time a shard is locked, and walkBytes bounds
+	// their bytes.
 	walkNames = 128
 	walkBytes = 64 << 10
 )
 
 // WalkDue passes to visit the keys of all databases that are due from one instant on and before
-// another (Unix ms). It passes some at a time, in no order. It visits all of them if every is 1,
-// else a sample of about one in every. visit runs without a lock, and also after steps that found
-// no key; its argument is valid until it returns. If visit returns false the walk ends. whole is
-// false then. It is also false if a global transaction kept a shard for too long, or the data file
-// could not be read.
+// another (Unix ms). It passes some at a time, in no order. If every is 1 it visits all of them,
+// otherwise a sample: about 1/every of them. visit runs without a lock, and also after steps that
+// found no key; its argument is valid until it returns. If visit returns false the walk ends. whole
+// is false then. It is also false if a global transaction kept a shard for too long, or the data
+// file could not be read.
 func (s *Store) WalkDue(from, until int64, every uint64, visit func([]DueKey) bool) (whole bool) {
 	w := dueWalk{View: s.patient(), until: until, every: every}
 	next := func() bool {
@@ -98,7 +98,7 @@ type dueWalk struct {
 	until int64
 	every uint64
 	list  []DueKey // of one step
-	names []byte   // theirs
+	names []byte   // the names in list
 }
 
 func (w *dueWalk) add(db int, name []byte, at int64, element bool) {
@@ -107,8 +107,8 @@ func (w *dueWalk) add(db int, name []byte, at int64, element bool) {
 		Element: element})
 }
 
-// inMemory adds the next entries of a part, from from on. If there are more entries, it returns the
-// next one. The shard is locked.
+// inMemory adds the next entries of a part, beginning at from. If there are more entries, it
+// returns the next one. The shard is locked.
 func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, more bool) {
 	if p == nil {
 		return next, false
@@ -148,14 +148,14 @@ type DueKey struct {
 // diskDue is an entry of the bucket ttl, with the key that it is about.
 type diskDue struct {
 	DueKey
-	on    []byte // where the key stands in values
+	on    []byte // the place of the key in the bucket values
 	space uint32
 	key   Key
 }
 
-// readDue reads at most most entries of the bucket ttl, from from on and with deadlines before
-// until. next is the key of the next entry, or nil if there is none. Damaged entries are left out:
-// diskDeadlines reports them.
+// readDue reads entries of the bucket ttl, beginning at from and with deadlines before until. most
+// bounds their number. next is the key of the next entry, or nil if there is none. Damaged entries
+// are left out: diskDeadlines reports them.
 func (s *Store) readDue(from []byte, until int64,
 	most int) (list []diskDue, next []byte, err error) {
 	err = s.file.View(func(tx *bolt.Tx) error {

@@ -1,8 +1,7 @@
 // Command groups measures the cost of a write that several servers must have before it is
 // acknowledged. It compares a group of three Keyps, etcd with three members, Redis with two
-// replicas and WAIT 1 after each write, and a Keyp that is alone. All of them sync before they
-// acknowledge. `make bench-groups` runs it; docs/internals/performance.md has figures of a
-// prototype.
+// replicas and WAIT 1 after each write, and a single Keyp. All of them sync before they
+// acknowledge. `make bench-groups` runs it; docs/internals/performance.md has figures.
 package main
 
 import (
@@ -27,12 +26,12 @@ const (
 
 // conn is a client's connection.
 type conn interface {
-	Set(ctx context.Context, keys []string, value string) error // in one pipeline, or all at once
+	Set(ctx context.Context, keys []string, value string) error // in one pipeline, or concurrently
 	Get(ctx context.Context, keys []string) error
 	Close() error
 }
 
-// system is a system that is measured: start gives the function that connects to it.
+// system is a system that is measured. start returns the function that connects to it.
 type system struct {
 	name  string
 	start func(ctx context.Context, dir string) (connect func() (conn, error), stop func(), err error)
@@ -149,12 +148,12 @@ func measure(ctx context.Context, s system, length time.Duration, rates [][]floa
 	return nil
 }
 
-// run gives the operations a second.
+// run returns the number of operations per second.
 func (w workload) run(ctx context.Context, connect func() (conn, error), length time.Duration) (float64, error) {
 	var conns []conn
 	defer func() {
 		for _, c := range conns {
-			_ = c.Close() // it was for measuring
+			_ = c.Close() // it is not needed any more
 		}
 	}()
 	for range w.conns {

@@ -60,8 +60,8 @@ func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]read
 	return readings, nil
 }
 
-// measure runs one abuse together with GETs. It returns what they noticed, and by how many bytes
-// the server's memory grew.
+// measure runs one abuse together with GETs. It returns the latencies of the GETs, and by how many
+// bytes the server's memory grew.
 func (a *abuser) measure(b *bench, what abuse) (got noticed, grown int64, err error) {
 	if a.main, err = a.dial(); err != nil {
 		return got, 0, err
@@ -160,8 +160,8 @@ type abuse struct {
 // step is a part of an abuse.
 type step func(a *abuser) error
 
-// abuses has one or two abuses for each mechanism of a server. They run in this order, and some use
-// what an earlier one has made. Numbers are those of a million elements.
+// abuses contains all abuses. They run in this order, and some use data that earlier ones have
+// made. Most numbers in the names are those for a million elements (see scaled).
 var abuses = []abuse{
 	// Long reads.
 	{"KEYS *", nil, send("KEYS", "*")},
@@ -246,12 +246,14 @@ func send(args ...string) step {
 	return func(a *abuser) error { return a.ask(encode(args...)) }
 }
 
-// fill returns a step that sends a command for each of a million elements.
+// fill returns a step that sends a command abuser.n times. The number in place of every #
+// is a different one each time.
 func fill(command string) step {
 	return func(a *abuser) error { return a.ask(pipeline(a.n, command)) }
 }
 
-// wide returns a step that sends one command with very many arguments: n times the words of more.
+// wide returns a step that sends one command with very many arguments. It repeats the words of more
+// n times, or fewer times in proportion (scaled).
 func wide(n int, more, command string) step {
 	return func(a *abuser) error {
 		args := []string{command}
@@ -290,7 +292,7 @@ func unread(requests, others []byte) step {
 		if err := deaf.SetWriteDeadline(time.UnixMilli(until)); err != nil {
 			return err
 		}
-		_, _ = deaf.Write(requests) // the server may stop to read, or close the connection
+		_, _ = deaf.Write(requests) // the server may stop reading, or close the connection
 		for others != nil && clock.System.Now() < until {
 			if err := a.ask(others); err != nil {
 				return err

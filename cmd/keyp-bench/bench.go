@@ -21,7 +21,7 @@ type workload struct {
 	limited   bool      // Keyp gets --maxmemory
 	keys      uint64
 	length    time.Duration
-	clients   int // 0 in the list below: --clients, at each pipeline
+	clients   int // 0 in allWorkloads: the value of --clients, for each pipeline
 	pipeline  int
 }
 

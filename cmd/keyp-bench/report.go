@@ -100,7 +100,7 @@ func ratio(a, b float64) string {
 	return fmt.Sprintf("%.2f", a/b)
 }
 
-// figure returns a value with three or four digits, or "-" for one that was not measured.
+// figure returns a value with at least three digits, or "-" for one that was not measured.
 func figure(v float64, measured bool) string {
 	switch {
 	case !measured:
@@ -138,7 +138,7 @@ func (b *bench) head() string {
 	return text + "\n"
 }
 
-// model returns the processor's name in brackets, or "" if the system has no /proc.
+// model returns the processor's name in brackets, or "" if /proc/cpuinfo does not contain it.
 func model() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	_, name, found := strings.Cut(string(text), "model name")

@@ -19,11 +19,12 @@ const (
 	restartSample = 1000
 )
 
-// always returns a deadline that all keys have.
+// always returns a function that gives all keys the same deadline.
 func always(deadline int64) func(uint64) int64 { return func(uint64) int64 { return deadline } }
 
 // restart measures how soon a server answers again: after kill -9 during writes, and after a clean
-// stop. Each time it reads keys and their deadlines. A missing acknowledged write fails the run.
+// stop. Each time it reads some keys and their deadlines. A key that is missing or wrong is a
+// failure.
 func restart(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
 	deadline := clock.System.Now() + farAway
 	if err := b.load(ctx, s, ttlPrefix, w.keys, always(deadline)); err != nil {
@@ -56,7 +57,8 @@ func restart(b *bench, ctx context.Context, w workload, s *server) ([]reading, e
 	}, nil
 }
 
-// killUnderLoad kills the server while SET EX run, after the length of w.
+// killUnderLoad kills the server while redis-benchmark writes to it with SET EX. It waits for the
+// first of these writes, and then for the length of w.
 func (b *bench) killUnderLoad(ctx context.Context, w workload, s *server) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})

@@ -23,8 +23,8 @@ import (
 const (
 	// killTimeout bounds the wait for the end of a killed server.
 	killTimeout = 20 * time.Second
-	// exitGrace is the wait after an error for the end of the server, which explains the error.
-	// The server's sockets close before its process ends.
+	// exitGrace bounds the wait for the server's end after an error, because the end explains the
+	// error. The server's sockets close before its process ends.
 	exitGrace = 300 * time.Millisecond
 	// tailBytes is the number of bytes of a program's output that an error message shows.
 	tailBytes = 2000
@@ -113,7 +113,7 @@ func (s *server) ready(ctx context.Context) error {
 	for until := clock.System.Mono() + s.timeout; clock.System.Mono() < until; {
 		client := s.dial()
 		err := client.Ping(ctx).Err()
-		_ = client.Close() // only ever asked
+		_ = client.Close() // it has only sent PING
 		refused := redis.Error(nil)
 		if err == nil ||
 			errors.As(err, &refused) && !redis.HasErrorPrefix(err, "LOADING") {

@@ -17,7 +17,7 @@ import (
 	"keyp/storage/archive"
 )
 
-// commandPatience is the time that archive-command has to end after SIGTERM.
+// commandPatience bounds how long archive-command may take to end after SIGTERM.
 const commandPatience = 5 * time.Second
 
 // archiveOf returns the archive that the options describe.
@@ -59,7 +59,7 @@ func runArchive(ctx context.Context, command, dir, path string, logger *slog.Log
 	defer long.Stop()
 	if err := cmd.Run(); err != nil {
 		if cmd.Process != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody may be left
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // no process may survive
 		}
 		if text := bytes.TrimSpace(out.b); len(text) > 0 {
 			return fmt.Errorf("archive-command: %w: %s", err, text)

@@ -13,16 +13,18 @@ import (
 
 // archiveEntry is a part or an event of an archive that listArchive reports.
 type archiveEntry struct {
-	// LSN is the last position before the entry, or the position where something ends. Time is
-	// the time of that position, Unix ms; 0: the archive does not say.
+	// LSN is the position before the entry. For the end of the archive, or of a part of it that
+	// can be read, it is the last position that was read. Time is the time of the last batch that
+	// was read, Unix ms; 0: the archive does not say.
 	LSN  uint64
 	Time int64
 	What string
 }
 
-// listArchive visits, in order, entries of an archive after a position: the begins of its files,
-// its end, and removals. A removal is a batch that empties or exchanges databases, or deletes at
-// least most keys. It also visits holes and damaged files, and continues after them.
+// listArchive visits, in order, entries of an archive after a position. They are the beginnings of
+// its files, its end, removals, and the places from which times are unknown or known again. A
+// removal is a batch that empties or exchanges databases, or deletes many keys: at least the number
+// most. listArchive also visits holes and damaged files, and continues after them.
 func listArchive(ctx context.Context, from archive.Files, history string, position uint64, most int,
 	visit func(archiveEntry) error) (err error) {
 	chain, err := archive.Open(from, history, position)
@@ -89,8 +91,8 @@ func listArchive(ctx context.Context, from archive.Files, history string, positi
 	}
 }
 
-// removal describes a batch that empties or exchanges databases, or deletes at least most keys. It
-// returns "" for any other batch.
+// removal describes a batch that empties or exchanges databases, or deletes many keys: at least the
+// number most. It returns "" for any other batch.
 func removal(batch []byte, most int) string {
 	var list []string
 	deleted := 0

@@ -125,7 +125,7 @@ func mayCreate(from, to string, remote target.Options) error {
 		_, err := target.Open(to, remote)
 		return err
 	}
-	if _, err := os.Stat(to); err == nil { // Create is sure
+	if _, err := os.Stat(to); err == nil { // only Create makes sure
 		return fmt.Errorf("%s: %w", to, target.ErrExists)
 	}
 	return nil
@@ -239,7 +239,8 @@ func (t *backupTool) pack(w io.Writer, stream func(io.Writer) error) (n int64, e
 		packed.Abort()
 		return counted.n, err
 	}
-	return counted.n, packed.Close()
+	err = packed.Close()
+	return counted.n, err
 }
 
 // countWriter counts the bytes that are written through it.

@@ -141,7 +141,8 @@ func (t *clusterTool) nodes(addr string) (list []groupNode, err error) {
 
 func (t *clusterTool) say(format string, args ...any) { fmt.Fprintf(t.out, format+"\n", args...) }
 
-// pause waits until the next look is due. It returns an error if that is after end, or ctx ends.
+// pause waits until the next look is due. It returns an error if it is called after end, or ctx
+// ends.
 func (t *clusterTool) pause(end time.Time) error {
 	if time.Now().After(end) {
 		return errors.New("it takes too long")
@@ -158,7 +159,7 @@ func (t *clusterTool) pause(end time.Time) error {
 // member of one.
 const groupedAlready = "member of a group already"
 
-// lasting has texts in errors of servers that a retry would get again.
+// lasting contains texts in servers' errors that a retry does not help against.
 var lasting = []string{groupedAlready, "another group", "has keys", "secret of the cluster",
 	"cluster support disabled"}
 
@@ -185,7 +186,7 @@ func (t *clusterTool) create(addrs []string) error {
 	return t.add(addrs[0], addrs[1:])
 }
 
-// reach waits until a server that may be starting answers, and returns the server's name.
+// reach waits until a server that may be starting answers, and returns the server's node id.
 func (t *clusterTool) reach(addr string) (id string, err error) {
 	for end := time.Now().Add(clusterReach); ; {
 		id, err := t.ask(addr, "cluster", "myid")
@@ -316,7 +317,7 @@ func (t *clusterTool) completed(s *standing) {
 // standing is the state of a group while servers are added to it.
 type standing struct {
 	members, added int
-	waits          string   // what one of the new ones lacks, or one that gets data, too
+	waits          string   // why the tool waits: a new member, or another one, has not all data
 	silent         []string // others that do not answer
 }
 

@@ -157,7 +157,7 @@ func (f *logFile) open() error {
 	before := f.mu.file
 	f.mu.file = next
 	if before != nil {
-		_ = before.Close() // all that was written to it is with the system
+		_ = before.Close() // the system has all that was written to it
 	}
 	return nil
 }

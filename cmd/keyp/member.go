@@ -107,8 +107,8 @@ func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 		return err
 	}
 	if err := os.Chdir(cfg.Start()); err != nil {
-		// The directory is gone, and relative paths in it with it. But the data is in this
-		// one.
+		// The start directory is gone, and relative paths in it with it. But the data is in the
+		// current directory.
 		args = append(args, "--dir", ".")
 	}
 	return syscall.Exec(strings.TrimSuffix(path, " (deleted)"), args, os.Environ())

@@ -58,7 +58,7 @@ func newNotifier(getenv func(string) string, log *slog.Logger) *notifier {
 }
 
 func (n *notifier) send(message string) {
-	_ = n.conn.SetWriteDeadline(time.Now().Add(notifyTime)) // fails with the write
+	_ = n.conn.SetWriteDeadline(time.Now().Add(notifyTime)) // if this fails, the write fails too
 	if _, err := n.conn.Write([]byte(message)); err != nil {
 		n.log.Debug("the service manager is not notified", "error", err)
 	}

@@ -25,8 +25,8 @@ const pruneUsage = "usage: keyp backup prune DIR --keep N|DAYSd [--archive DIR] 
 
 // retention says which backups of a history are kept.
 type retention struct {
-	most  int           // the newest ones, this many; 0: the number does not count
-	since time.Duration // those of the last since, and the newest one before; 0: age does not count
+	most  int           // the number of newest ones to keep; 0: the number does not count
+	since time.Duration // all younger ones are kept, and one older; 0: age does not count
 }
 
 func parseRetention(text string) (r retention, err error) {

@@ -18,14 +18,14 @@ type Config struct {
 	order []*slot
 
 	// Constant once the configuration is loaded.
-	path     string // the file that was read; empty: none that can be rewritten
+	path     string // the file that was read; empty if there is none, or it was standard input
 	included []string
-	start    string // the working directory of the start, empty if it has no name
+	start    string // the working directory at the start; empty if it is unknown
 	users    []User
-	at       string // where what is being read stands, for errors
-	usersAt  string // where lines "user …" stand that Rewrite cannot replace; empty: nowhere
+	at       string // the place of the option that is being read, for errors
+	usersAt  string // the place of "user …" lines that Rewrite cannot replace; empty: none
 	renames  []Rename
-	passed   map[string]bool // of passedOver
+	passed   map[string]bool // the names of passedOver that were read
 	warnings []string
 
 	mu sync.Mutex // serialises Set and Rewrite
@@ -37,16 +37,16 @@ type slot struct {
 	value    atomic.Pointer[value]
 	initial  value // the default
 	onChange []func() error
-	replaced string // the last source that gives a value; empty: only files do
+	replaced string // the environment or the command line, if it sets the value; else empty
 	chosen   bool   // the value is the server's own choice (Choose)
-	given    string // the source that set it last, so that only lines of one source add up
+	given    string // the source that set it last; only lines of one source add up
 	at       string // the line or the variable that set it last, empty for the command line
 }
 
 // New returns a configuration with the default values.
 func New() *Config {
 	c := &Config{slots: map[string]*slot{}, passed: map[string]bool{}}
-	c.start, _ = os.Getwd() // without a name of it the paths stay as they are given
+	c.start, _ = os.Getwd() // if it is unknown, paths stay as they are given
 	for _, list := range [][]option{options, compat} {
 		for i := range list {
 			s := &slot{option: &list[i]}
@@ -183,7 +183,7 @@ func (c *Config) Locate(err error) error {
 // Warnings returns remarks for the log about settings that were accepted without effect.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// User is a line "user NAME RULE…" of the file, or such an option. Words are the words after
+// User is a line "user NAME RULE…" of the file, or a --user option. Words are the words after
 // "user". At is the place: FILE:LINE: OPTION or --OPTION.
 type User struct {
 	Words []string

@@ -1,3 +1,4 @@
-// Package layout tests how the packages depend on each other: which ones import which, which
-// library is used where, and that time comes from internal/clock alone.
+// Package layout tests rules for the source of all packages, such as the imports of each package
+// and the places where a library is used. Only internal/clock and a few folders may ask the system
+// for the time. Other rules are about locks, comments, documents and the length of files.
 package layout

@@ -177,8 +177,10 @@ var rules = map[string][]string{
 	"internal/testkit/setup": {"internal/childproc", "pgregory.net/rapid"},
 	// It reads what tests print.
 	"internal/testkit/report": {"internal/childproc"},
-	// It reads the packages as text and types, and runs none.
-	"internal/layout": {},
+	// It reads the packages as text, types and calls, and runs none.
+	"internal/layout": {"golang.org/x/tools/go/callgraph", "golang.org/x/tools/go/callgraph/cha",
+		"golang.org/x/tools/go/callgraph/vta", "golang.org/x/tools/go/packages",
+		"golang.org/x/tools/go/ssa", "golang.org/x/tools/go/ssa/ssautil"},
 	// Its script changes copies of sources and runs the tests on them.
 	"test/mutants": {},
 	// Types for other platforms.

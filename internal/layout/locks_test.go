@@ -1,30 +1,32 @@
 package layout
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"maps"
+	"math/bits"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/tools/go/callgraph"
+	"golang.org/x/tools/go/callgraph/cha"
+	"golang.org/x/tools/go/callgraph/vta"
+	"golang.org/x/tools/go/packages"
+	"golang.org/x/tools/go/ssa"
+	"golang.org/x/tools/go/ssa/ssautil"
 )
 
 // The order of the locks stands in docs/internals/architecture.md, and these tests hold the code
-// against it. They follow all calls, through interfaces to every type that has the methods, and
-// through function values to all that the program puts into the variable, and note which lock may
-// be taken while which other one is held. What they find is what may happen as far as types show: a
-// lock is that of its type, whichever value of the type it belongs to.
+// against it. They follow the calls that variable type analysis finds, through interfaces and
+// function values too, and note which lock may be taken while which other one is held. A lock is
+// that of its type, whichever value of the type it belongs to.
 
 // ownOrder are the packages whose locks are held across functions, which types do not show well
 // enough. They describe in which order they take their own ones (storage/doc.go, wal/log.go;
@@ -43,47 +45,11 @@ func (e edge) checked() bool {
 	return !own && !slices.Contains(testDoubles, e.held) && !slices.Contains(testDoubles, e.taken)
 }
 
-// function is a body of code: a declared function, a method or a literal.
-type function struct {
-	name     string
-	body     *ast.BlockStmt
-	info     *types.Info
-	params   []types.Object
-	acquires lockSet // while it runs, in whatever it calls
-	leaves   lockSet // that it may return with
-	releases lockSet // that its caller had
-}
-
-type lockSet map[string]bool
-
-// edge says that a lock may be taken while another one is held.
-type edge struct{ held, taken string }
-
-// lockGraph is what is known of the program.
-type lockGraph struct {
-	lines    *token.FileSet
-	byObject map[types.Object]*function
-	literals map[*ast.FuncLit]*function
-	all      []*function
-	named    []types.Type // of the module
-	// What function variables may hold: *function or types.Object.
-	values  map[types.Object]map[any]bool
-	returns map[*function]types.Object  // stands for the functions that it returns
-	edges   map[edge]string             // where
-	impls   map[*types.Func][]*function // of interface methods
-	found   map[*types.Func][]*types.Func
-	dynamic []dynamicCall
-	changed bool
-}
-
 // TestLockOrder finds locks that are taken against the order of docs/internals/architecture.md, or
 // while the same lock is held.
 func TestLockOrder(t *testing.T) {
 	order := documentedLocks(t)
-	g := newLockGraph()
-	g.load(t, checkedModule(t, g.lines))
-	g.solve()
-	seen := map[string]bool{}
+	g := newLockGraph(loadProgram(t))
 	for _, e := range slices.SortedFunc(maps.Keys(g.edges), func(a, b edge) int {
 		return strings.Compare(a.held+" "+a.taken, b.held+" "+b.taken)
 	}) {
@@ -100,11 +66,8 @@ func TestLockOrder(t *testing.T) {
 				e.taken, e.held, g.edges[e])
 		}
 	}
-	for _, f := range g.all {
-		maps.Copy(seen, f.acquires)
-	}
 	for name := range order {
-		if !seen[name] && !strings.HasSuffix(name, ".*") {
+		if !slices.Contains(g.locks, name) && !strings.HasSuffix(name, ".*") {
 			t.Errorf("docs/internals/architecture.md names the lock %s, which nobody takes", name)
 		}
 	}
@@ -141,203 +104,282 @@ func documentedLocks(t *testing.T) lockOrder {
 	return order
 }
 
-// checkedPackage is a package of the module with its types.
-type checkedPackage struct {
-	files []*ast.File
-	info  *types.Info
-	types *types.Package
-}
-
-// listed is a package as go list shows it.
-type listed struct {
-	ImportPath, Dir, Export string
-	GoFiles                 []string
-	Module                  *struct{ Main bool }
-}
-
-// listPackages lists packages and what they import, with the files of the compiler's export data.
-func listPackages(t *testing.T, args ...string) (list []listed) {
+// loadProgram builds the module's packages. Of libraries only the types are known.
+func loadProgram(t *testing.T) *ssa.Program {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps",
-		"-json=ImportPath,Dir,GoFiles,Export,Module"}, args...)...)
-	command.Dir = "../.."
-	var errs bytes.Buffer
-	command.Stderr = &errs
-	out, err := command.Output()
+	list, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: "../.."},
+		"./...")
 	if err != nil {
-		t.Fatalf("go list: %v: %s", err, errs.String())
+		t.Fatal(err)
 	}
-	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
-		if err := packages.Decode(&p); errors.Is(err, io.EOF) {
-			return list
-		} else if err != nil {
+	list = slices.DeleteFunc(list, func(p *packages.Package) bool {
+		for _, err := range p.Errors {
 			t.Fatal(err)
 		}
-		list = append(list, p)
-	}
-}
-
-// exportData imports the packages of a list as they are compiled.
-func exportData(lines *token.FileSet, list []listed) types.Importer {
-	exports := map[string]string{}
-	for _, p := range list {
-		exports[p.ImportPath] = p.Export
-	}
-	return importer.ForCompiler(lines, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
+		return strings.Contains(p.PkgPath, "/testkit")
 	})
+	program, _ := ssautil.Packages(list, ssa.InstantiateGenerics)
+	program.Build()
+	return program
 }
 
-// checkedModule checks the types of the module's program code, for this platform. What it imports
-// comes from the compiler's export data.
-func checkedModule(t *testing.T, lines *token.FileSet) (list []checkedPackage) {
-	t.Helper()
-	packages, own := listPackages(t, "./..."), map[string]*types.Package{}
-	compiled := exportData(lines, packages)
-	for _, p := range packages {
-		if p.Module == nil || !p.Module.Main || strings.Contains(p.ImportPath, "/testkit") ||
-			len(p.GoFiles) == 0 {
-			continue
-		}
-		var files []*ast.File
-		for _, name := range p.GoFiles {
-			syntax, err := parser.ParseFile(lines, filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files = append(files, syntax)
-		}
-		checked, err := check(lines, p.ImportPath, files,
-			importers(func(path string) (*types.Package, error) {
-				if mine := own[path]; mine != nil {
-					return mine, nil
-				}
-				return compiled.Import(path)
-			}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		own[p.ImportPath] = checked.types
-		list = append(list, checked)
+// lockSet is a set of locks, by their numbers.
+type lockSet [8]uint64
+
+func (s *lockSet) add(lock int)      { s[lock/64] |= 1 << (lock % 64) }
+func (s *lockSet) remove(lock int)   { s[lock/64] &^= 1 << (lock % 64) }
+func (s *lockSet) has(lock int) bool { return s[lock/64]>>(lock%64)&1 != 0 }
+
+// join adds the locks of another set, and reports whether some were not there.
+func (s *lockSet) join(o lockSet) (more bool) {
+	for i := range s {
+		more = more || o[i]&^s[i] != 0
+		s[i] |= o[i]
 	}
-	return list
+	return more
 }
 
-type importers func(path string) (*types.Package, error)
-
-func (f importers) Import(path string) (*types.Package, error) { return f(path) }
-
-func check(lines *token.FileSet, path string, files []*ast.File,
-	imports types.Importer) (checkedPackage, error) {
-	info := &types.Info{
-		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
-		Uses:       map[*ast.Ident]types.Object{},
-		Selections: map[*ast.SelectorExpr]*types.Selection{},
-	}
-	pkg, err := (&types.Config{Importer: imports}).Check(path, lines, files, info)
-	return checkedPackage{files, info, pkg}, err
-}
-
-func newLockGraph() *lockGraph {
-	return &lockGraph{
-		lines: token.NewFileSet(), byObject: map[types.Object]*function{},
-		literals: map[*ast.FuncLit]*function{},
-		values:   map[types.Object]map[any]bool{}, returns: map[*function]types.Object{},
-		edges: map[edge]string{},
-		impls: map[*types.Func][]*function{}, found: map[*types.Func][]*types.Func{},
-	}
-}
-
-// load takes in all bodies, types and assignments of function values.
-func (g *lockGraph) load(t *testing.T, packages []checkedPackage) {
-	t.Helper()
-	add := func(name string, kind *ast.FuncType, body *ast.BlockStmt, info *types.Info) *function {
-		f := &function{name: name, params: parameters(info, kind), body: body, info: info,
-			acquires: lockSet{}, leaves: lockSet{}, releases: lockSet{}}
-		g.all = append(g.all, f)
-		g.returns[f] = types.NewVar(body.Pos(), nil, name, types.Typ[types.Invalid])
-		return f
-	}
-	for _, p := range packages {
-		for _, name := range p.types.Scope().Names() {
-			if named, ok := p.types.Scope().Lookup(name).(*types.TypeName); ok && !named.IsAlias() {
-				g.named = append(g.named, named.Type())
-			}
-		}
-		for _, file := range p.files {
-			name := filepath.Base(g.lines.Position(file.Pos()).Filename)
-			ast.Inspect(file, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					if n.Body != nil {
-						g.byObject[p.info.Defs[n.Name]] = add(n.Name.Name, n.Type, n.Body, p.info)
-					}
-				case *ast.FuncLit:
-					g.literals[n] = add(fmt.Sprintf("%s:%d", name, g.lines.Position(n.Pos()).Line),
-						n.Type, n.Body, p.info)
-				}
-				return true
-			})
-		}
-	}
-	for _, p := range packages {
-		for _, file := range p.files {
-			g.assignments(p.info, file)
-		}
-	}
-	for _, f := range g.all {
-		g.returned(f)
-	}
-}
-
-// solve goes over all bodies until nothing new comes.
-func (g *lockGraph) solve() {
-	for g.changed = true; g.changed; {
-		g.changed = false
-		for _, call := range g.dynamic {
-			call.handOver(g)
-		}
-		for object, sources := range g.values {
-			for source := range sources {
-				if other, ok := source.(types.Object); ok {
-					for more := range g.values[other] {
-						g.flow(object, more)
-					}
-				}
+// all iterates over the locks of a set.
+func (s lockSet) all(yield func(lock int) bool) {
+	for i, word := range s {
+		for ; word != 0; word &= word - 1 {
+			if !yield(64*i + bits.TrailingZeros64(word)) {
+				return
 			}
 		}
 	}
-	for g.changed = true; g.changed; {
-		g.changed = false
-		for _, f := range g.all {
-			w := &walker{g: g, f: f, held: lockSet{}, deferred: lockSet{}}
-			w.statements(f.body.List)
-			w.exit()
+}
+
+// edge says that a lock may be taken while another one is held.
+type edge struct{ held, taken string }
+
+// summary is what a function does with locks.
+type summary struct {
+	acquires lockSet // while it runs, in whatever it calls
+	leaves   lockSet // that it may return with
+	releases lockSet // that its caller had
+}
+
+// lockGraph is what is known of the program.
+type lockGraph struct {
+	lines     *token.FileSet
+	callees   map[ssa.CallInstruction][]*ssa.Function
+	summaries map[*ssa.Function]*summary
+	locks     []string        // their names, by number
+	after     []lockSet       // that are taken while a lock is held
+	edges     map[edge]string // where
+}
+
+// newLockGraph goes over all functions until it finds nothing new.
+func newLockGraph(program *ssa.Program) *lockGraph {
+	g := &lockGraph{lines: program.Fset, callees: map[ssa.CallInstruction][]*ssa.Function{},
+		summaries: map[*ssa.Function]*summary{}, edges: map[edge]string{}}
+	calls := vta.CallGraph(ssautil.AllFunctions(program), cha.CallGraph(program))
+	callers := map[*ssa.Function][]*ssa.Function{}
+	_ = callgraph.GraphVisitEdges(calls, func(e *callgraph.Edge) error {
+		runs := []*ssa.Function{e.Callee.Func}
+		if ofLibrary(e.Callee.Func) || len(e.Callee.Func.Blocks) == 0 {
+			runs = nil // sort, slices and the like call what they get
+			for _, arg := range e.Site.Common().Args {
+				if f := literal(arg); f != nil {
+					runs = append(runs, f)
+				}
+			}
+		}
+		for _, f := range runs {
+			g.callees[e.Site] = append(g.callees[e.Site], f)
+			callers[f] = append(callers[f], e.Caller.Func)
+		}
+		return nil
+	})
+	waiting := map[*ssa.Function]bool{}
+	for f := range calls.Nodes {
+		if f != nil && len(f.Blocks) > 0 {
+			g.summaries[f], waiting[f] = &summary{}, true
+		}
+	}
+	for len(waiting) > 0 {
+		for f := range waiting {
+			delete(waiting, f)
+			s := g.summaries[f]
+			before := *s
+			(&walker{g: g, f: f, summary: s}).walk()
+			if *s == before {
+				continue
+			}
+			for _, caller := range callers[f] {
+				waiting[caller] = true
+			}
+		}
+	}
+	return g
+}
+
+// lock returns the number of a lock.
+func (g *lockGraph) lock(name string) int {
+	i := slices.Index(g.locks, name)
+	if i < 0 {
+		i = len(g.locks)
+		g.locks, g.after = append(g.locks, name), append(g.after, lockSet{})
+	}
+	return i
+}
+
+// walker goes through the blocks of a function.
+type walker struct {
+	*summary
+	g    *lockGraph
+	f    *ssa.Function
+	held lockSet
+}
+
+// walk goes over the blocks until it knows all locks that may be held where each begins.
+func (w *walker) walk() {
+	before, reached := make([]lockSet, len(w.f.Blocks)), make([]bool, len(w.f.Blocks))
+	reached[0] = true
+	for again := true; again; {
+		again = false
+		for i, b := range w.f.Blocks {
+			if !reached[i] {
+				continue
+			}
+			w.held = before[i]
+			for _, instruction := range b.Instrs {
+				w.instruction(instruction)
+			}
+			for _, next := range b.Succs {
+				more := before[next.Index].join(w.held)
+				again = again || more || !reached[next.Index]
+				reached[next.Index] = true
+			}
 		}
 	}
 }
 
-// add adds a lock to a set that belongs to the solution.
-func (g *lockGraph) add(set lockSet, name string) {
-	if !set[name] {
-		set[name] = true
-		g.changed = true
+func (w *walker) instruction(i ssa.Instruction) {
+	switch i := i.(type) {
+	case *ssa.Call:
+		w.call(i)
+	case *ssa.RunDefers: // all of them: some may not have been reached
+		for _, b := range w.f.Blocks {
+			for _, other := range b.Instrs {
+				if d, ok := other.(*ssa.Defer); ok {
+					w.call(d)
+				}
+			}
+		}
+	case *ssa.Return:
+		w.leaves.join(w.held)
 	}
 }
 
-// flow notes that a variable may hold a function, or what another variable holds.
-func (g *lockGraph) flow(to types.Object, source any) {
-	if to == nil || source == any(to) {
+func (w *walker) call(site ssa.CallInstruction) {
+	if name, method := lockCall(site.Common()); name != "" {
+		lock := w.g.lock(name)
+		switch method {
+		case "Lock", "RLock", "TryLock", "TryRLock":
+			one := lockSet{}
+			one.add(lock)
+			if !strings.HasPrefix(method, "Try") {
+				w.takes(one, site, method)
+			}
+			w.acquires.add(lock)
+			w.held.add(lock)
+		case "Unlock", "RUnlock":
+			w.release(lock)
+		}
 		return
 	}
-	if g.values[to] == nil {
-		g.values[to] = map[any]bool{}
+	for _, callee := range w.g.callees[site] {
+		if s := w.g.summaries[callee]; s != nil {
+			w.run(*s, site, callee.Name())
+		}
 	}
-	if !g.values[to][source] {
-		g.values[to][source] = true
-		g.changed = true
+}
+
+// run notes what the call of a function does.
+func (w *walker) run(s summary, site ssa.CallInstruction, callee string) {
+	w.takes(s.acquires, site, callee)
+	w.acquires.join(s.acquires)
+	for lock := range s.releases.all {
+		w.release(lock)
 	}
+	w.held.join(s.leaves)
+}
+
+func (w *walker) release(lock int) {
+	if !w.held.has(lock) {
+		w.releases.add(lock)
+	}
+	w.held.remove(lock)
+}
+
+// takes notes what is held while a call, of callee, may take locks.
+func (w *walker) takes(locks lockSet, site ssa.CallInstruction, callee string) {
+	for held := range w.held.all {
+		known := w.g.after[held]
+		if !w.g.after[held].join(locks) {
+			continue
+		}
+		pos := w.g.lines.Position(site.Pos())
+		for lock := range locks.all {
+			if !known.has(lock) {
+				w.g.edges[edge{w.g.locks[held], w.g.locks[lock]}] = fmt.Sprintf(
+					"%s:%d in %s, by %s", filepath.Base(pos.Filename), pos.Line, w.f.Name(), callee)
+			}
+		}
+	}
+}
+
+// ofLibrary reports whether a function, or the method that it wraps, is a library's.
+func ofLibrary(f *ssa.Function) bool {
+	o := f.Object()
+	return o != nil && o.Pkg() != nil && !strings.HasPrefix(o.Pkg().Path(), "keyp/")
+}
+
+// literal returns the function that an argument is; nil: it is a variable.
+func literal(v ssa.Value) *ssa.Function {
+	switch v := v.(type) {
+	case *ssa.Function:
+		return v
+	case *ssa.MakeClosure:
+		return v.Fn.(*ssa.Function)
+	case *ssa.ChangeType:
+		return literal(v.X)
+	}
+	return nil
+}
+
+// lockCall reports whether a call is a mutex's method, and of which lock.
+func lockCall(call *ssa.CallCommon) (lock, method string) {
+	f := call.StaticCallee()
+	if f == nil || f.Signature.Recv() == nil || f.Pkg == nil && f.Object() == nil {
+		return "", ""
+	}
+	switch f.Signature.Recv().Type().String() {
+	case "*sync.Mutex", "*sync.RWMutex":
+		return lockName(call.Args[0]), f.Name()
+	}
+	return "", ""
+}
+
+// lockName is package, type and field of a lock. That of a struct without a name is that of the
+// field with the struct.
+func lockName(v ssa.Value) string {
+	switch v := v.(type) {
+	case *ssa.FieldAddr:
+		owner := v.X.Type().Underlying().(*types.Pointer).Elem()
+		field := owner.Underlying().(*types.Struct).Field(v.Field)
+		if _, named := types.Unalias(owner).(*types.Named); named {
+			return types.TypeString(owner, (*types.Package).Name) + "." + field.Name()
+		}
+		return lockName(v.X)
+	case *ssa.UnOp:
+		return lockName(v.X)
+	case *ssa.Global:
+		return v.Pkg.Pkg.Name() + "." + v.Name()
+	}
+	return v.Parent().Pkg.Pkg.Name() + "." + v.Name()
 }
 
 // TestLockOrderBites gives the search for locks something to find: through an interface, through a
@@ -348,7 +390,7 @@ import "sync"
 type conn interface { push() }
 type session struct { t *table }
 func (s *session) push() { s.t.of() }
-type table struct { mu sync.Mutex; to conn }
+type table struct { mu struct { sync.Mutex; n int }; to conn }
 func (t *table) of() { t.mu.Lock(); defer t.mu.Unlock() }
 func (t *table) send() { t.mu.Lock(); defer t.mu.Unlock(); t.to.push() }
 type other struct { mu sync.RWMutex; hook func(fn func()) }
@@ -359,19 +401,20 @@ func (x *third) fine(t *table) { x.mu.Lock(); if t == nil { x.mu.Unlock(); retur
 func (x *third) lock() { x.mu.Lock() }
 func (x *third) unlock() { x.mu.Unlock() }
 func (x *third) held(o *other) { x.lock(); o.run(nil); x.unlock(); go o.run(nil) }
+func All() { s := &session{&table{}}; s.t.to = s; s.t.send(); o := &other{}; o.set(); o.run(s.t); x := &third{}; x.fine(s.t); x.held(o) }
 `
-	g := newLockGraph()
-	syntax, err := parser.ParseFile(g.lines, "p.go", source, 0)
+	lines := token.NewFileSet()
+	syntax, err := parser.ParseFile(lines, "p.go", source, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked, err := check(g.lines, "keyp/p", []*ast.File{syntax},
-		importer.ForCompiler(g.lines, "source", nil))
+	pkg, _, err := ssautil.BuildPackage(
+		&types.Config{Importer: importer.ForCompiler(lines, "source", nil)}, lines,
+		types.NewPackage("keyp/p", "p"), []*ast.File{syntax}, ssa.InstantiateGenerics)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.load(t, []checkedPackage{checked})
-	g.solve()
+	g := newLockGraph(pkg.Prog)
 	var got []string
 	for e := range g.edges {
 		got = append(got, e.held+" "+e.taken)

@@ -24,14 +24,14 @@
 // # Bounds
 //
 //   - Memory: strings, tables, functions, variables, stacks and coroutines are counted as they
-//     are made (memory.go). When the sum passes the limit, the state measures what is reachable;
-//     if that leaves no room, the program ends with ErrMemory, which it cannot catch. A builtin
+//     are made (memory.go). When the sum passes the limit, the state measures what is reachable.
+//     If that leaves no room, the program ends with ErrMemory, which it cannot catch. A builtin
 //     calls Reserve before it makes anything large by itself. Values that only Go variables refer
 //     to are not measured.
 //   - Time: a killed state ends at its next call or backward jump; long builtins call Check.
 //   - Depth: calls from Lua to Lua take no Go stack. Those that do (pcall, metamethods, sort,
-//     gsub, coroutines…) are at most 200 deep over all coroutines together; "C stack overflow"
-//     is raised beyond. Calls without them are bounded as in Lua 5.1, 20,000 deep.
+//     gsub, coroutines…) are at most 200 deep over all coroutines together. A deeper one raises
+//     "C stack overflow". Calls that take no Go stack are at most 20,000 deep, as in Lua 5.1.
 //
 // # What differs from Lua 5.1
 //

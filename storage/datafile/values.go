@@ -73,8 +73,8 @@ func BadElement(id uint64, err error) error {
 	return fmt.Errorf("%w: elements of value %d: %w", format.ErrCorrupt, id, err)
 }
 
-// EachElement visits the elements under an id, from one on (nil: from the first), until fn returns
-// an error. It returns that error, but nil for ErrEnough.
+// EachElement visits the elements under an id, beginning at from (nil: the first), until fn returns
+// an error. It returns that error, or nil if it is ErrEnough.
 func EachElement(tx *bolt.Tx, id uint64, from []byte,
 	fn func(elem, val []byte, deadline int64) error) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)

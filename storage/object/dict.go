@@ -12,8 +12,8 @@ import (
 //
 //	hash of the key ──index──► pos ──dense──► ref ──arena──► entry
 //	(deadline, pos) in due, of the elements that have a deadline
-//	(score, key, as pos) in scores, if the value is a sorted set
-//	(due, number, as pos) in scores, if it is a delay queue
+//	(score, pos) in scores, sorted by score and key, if the value is a sorted set
+//	(due, pos) in scores, sorted by due and number, if it is a delay queue
 //
 // pos numbers the elements from 0. When an element is removed, the last one gets its pos, so there
 // are no gaps. So pos serves to choose a random element, but not as a cursor; the hash is the
@@ -21,7 +21,7 @@ import (
 //
 // Sorted sets and delay queues choose by rank. To give an element another pos, they would have to
 // find it in scores, which is most of the cost of removing the lowest. So there pos stays the same,
-// and a removed element leaves a hole for the next new one. Only if there are far more holes than
+// and a removed element leaves a hole for the next new one. If there are far more holes than
 // elements, elements at the end of dense move into them (tighten).
 type dict struct {
 	index  hashtable.Table
@@ -29,7 +29,7 @@ type dict struct {
 	holes  holes
 	arena  arena
 	due    tree
-	scores *tree // nil but in sorted sets and delay queues
+	scores *tree // nil except in sorted sets and delay queues
 	jobs   bool  // the value is a delay queue
 }
 
@@ -119,8 +119,8 @@ func (d *dict) update(pos uint32, val []byte, deadline int64) {
 		d.insertDue(pos, deadline)
 	}
 	if size := entrySize(old.key, val, deadline); size == old.size {
-		// Entries of equal size have the same layout, unless a value is longer by the size
-		// of a deadline. So the entry is written whole; its key may move.
+		// Entries of equal size have the same layout, unless only one of them has a deadline.
+		// Then the key moves, and putEntry needs a copy of it.
 		if deadline != 0 == (old.deadline != 0) {
 			putEntry(d.arena.at(r), old.key, val, deadline)
 		} else {
@@ -144,8 +144,8 @@ func (d *dict) remove(pos uint32) {
 	d.tighten(1)
 }
 
-// removeRanks removes the members of the ranks from from up to, and not including, to. It first
-// passes each of them to fn.
+// removeRanks removes the members whose ranks are at least from and less than to. It first passes
+// each of them to fn.
 func (d *dict) removeRanks(from, to int, fn func(e entry)) {
 	gone := make([]uint32, 0, to-from)
 	var p path
@@ -205,8 +205,9 @@ const (
 )
 
 // tighten follows up the removal of n elements. While there are too many holes, it removes the last
-// places of dense, and moves their elements into holes. Each removal makes room for four places, of
-// which at most one has an element. So the cost does not depend on the number of elements.
+// place of dense, and moves its element, if it has one, into a hole. It does so at most
+// holesPerElement+1 times for each removed element. So the number of moves does not depend on the
+// number of elements.
 func (d *dict) tighten(n int) {
 	for range (holesPerElement + 1) * n {
 		if d.holes.n <= holesPerElement*d.len()+holesAtLeast {

@@ -33,12 +33,12 @@ type salvage struct {
 	put       []saved
 	size      int
 	elements  int64
-	values    map[uint64]*storedValue     // that have elements
-	slots     map[string]format.SlotEntry // as they are saved
+	values    map[uint64]*storedValue     // by id
+	slots     map[string]format.SlotEntry // of the new file
 	// missing and partial describe keys whose records are damaged or whose values are
-	// incomplete. missing is by their place in bucket values.
+	// incomplete. missing has all of them, by their places in the bucket values.
 	missing map[string]*lostValue
-	partial map[uint64]*lostValue // those that are known by the value's id
+	partial map[uint64]*lostValue // those whose value ids are known, by these ids
 	due     format.Deadlines      // of records whose times are damaged
 	notes   int                   // that were reported
 	garbage map[uint32]bool       // keyspaces that are being deleted
@@ -73,7 +73,7 @@ func (sv *salvage) note(format string, args ...any) {
 	sv.report(Loss{What: "data file: " + fmt.Sprintf(format, args...), Kind: Note})
 }
 
-// run writes the new file. Where the old file does not say, it uses the settings of o.
+// run writes the new file. It takes from o the settings that the old file does not contain.
 func (sv *salvage) run(path string, o *storage.Options) (err error) {
 	old := sv.old
 	old.found = func(f Finding) { sv.note("%v", f) }
@@ -121,8 +121,8 @@ func (sv *salvage) save(o *storage.Options) error {
 	if err := sv.dues(); err != nil {
 		return err
 	}
-	// Records come after elements, which show whether a record's value is whole. Which pages
-	// are cut off is known after all trees were walked.
+	// Records come after elements, which show whether a record's value is whole. The pages that
+	// are cut off are known only after all trees were walked.
 	for _, name := range format.Buckets {
 		pass := func(_, _ []byte) error { return nil }
 		if bytes.Equal(name, format.BucketElements) {
@@ -216,7 +216,7 @@ func (sv *salvage) eachOf(bucket []byte, bad func(error), fn func(k, v []byte) e
 	return tree.Each(nil, func(d *boltfile.Damage) { bad(d) }, fn)
 }
 
-// quiet ignores damage, because it was reported before.
+// quiet ignores damage. It is for a walk over a bucket whose damage another walk reports.
 func quiet(error) {}
 
 // bad returns a function that reports damage of a bucket.
@@ -272,7 +272,7 @@ func (sv *salvage) element(at, v []byte) error {
 	return sv.write(format.BucketElements, bytes.Clone(at), bytes.Clone(v))
 }
 
-// dues finds the times in ttl for the records whose times are damaged.
+// dues finds, in the bucket ttl, the times of the records whose own times are damaged.
 func (sv *salvage) dues() error {
 	err := sv.eachOf(format.BucketValues, quiet, func(at, v []byte) error {
 		if im, err := format.ParseImage(at, v); err == nil && im.BadTime {
@@ -431,9 +431,9 @@ func (sv *salvage) finish(o *storage.Options) error {
 	return sv.flush()
 }
 
-// databases assigns each stray keyspace to a database. A new directory has the keyspaces 1, 2 … for
-// the databases 0, 1 …. If the state is a guess, that assignment is assumed, and other keyspaces
-// get the free databases between.
+// databases assigns each stray keyspace (oldLog.strays) to a database. If the state is known, the
+// strays become additional databases. If it is a guess, databases assumes the keyspaces of a new
+// directory: 1, 2 … for the databases 0, 1 …. Other strays then get the databases that are free.
 func (sv *salvage) databases(o *storage.Options) {
 	st, strays := &sv.state, sv.log.strays()
 	for _, id := range strays {
@@ -468,7 +468,7 @@ func (sv *salvage) databases(o *storage.Options) {
 	}
 }
 
-// compareSlot reports keys of a slot that are missing without a trace.
+// compareSlot reports how many keys of a slot are missing although their names are not known.
 func (sv *salvage) compareSlot(at, v []byte) error {
 	n := format.ParseSlotKey(at)
 	says, ok := format.ParseSlot(at, v)
