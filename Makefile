@@ -91,7 +91,7 @@ check: lint types redis browser race rest ## all else: static checks, a browser,
 # The race detector makes a test take five to ten times as long, and proves something only where
 # goroutines share memory: in these packages, and in these tests of the two that take longest. A
 # test belongs here if it starts goroutines, or opens a store whose background work runs on purpose.
-SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./storage/backupfile ./ttl ./features/... ./web ./internal/e2e/...
+SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/datafile ./storage/archive ./storage/backupfile ./ttl ./features/... ./web ./internal/e2e/...
 SHARED_STORAGE = BesideBackground|KillsDoNotPileUpSegments|CompactionBesideEverything|CountsBesideSteps|Share.*|MirrorWhole|ClockConfirmBesideWriters|LoadsAtOnce|MillionEntriesAge|ExpiringWaitsForGlobal|TimelineWaitsForGlobal|TimelineWalksOn|CountTypes|StopOnFullDisk|ReapDelay|BatchOfOneSlotFails|RecordsOfManyShards
 SHARED_KEYP = Life|SecondSignal|Log.*|Syslog.*|Notify.*|ShutdownCommand|ImportToOther|ArchiveCommandIsKilled
 SHARED_COMMANDS = ReaperRemoves.*|PropertyExpiration|ExpireCycle|Backup(Place|Resume)|DebugSleep|TrackingOfMigrate|ArgumentsStayAsTheyAre|ColdCommands|RandomCommands

@@ -7,8 +7,8 @@ import (
 	"keyp/storage/object"
 )
 
-// denial is the reason why a user may not run a command. Of the values that selector.check returns,
-// a larger one comes from a later check.
+// denial is the reason why a user may not run a command. selector.check checks the command, then
+// the keys, then the channels. Among its results, a later check has a larger value.
 type denial uint8
 
 const (

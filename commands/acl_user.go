@@ -18,10 +18,10 @@ import (
 // So a check needs no lock on any goroutine. A running check sees either the old permissions or the
 // new ones.
 //
-// A connection keeps its user until it authenticates again, resets or ends: no other code changes
-// the user (identity). A user that is deleted loses all permissions at once. So any code that still
-// runs for it, on any goroutine, is refused all further commands. A user made later with the same
-// name is another user.
+// A connection keeps its user (type identity) until it authenticates again, resets or ends. No
+// other code changes the user of a connection. A user that is deleted loses all permissions at
+// once. Code may still run for that user, on any goroutine; all its further commands are refused. A
+// user that is made later with the same name is another user.
 
 // user is a user of the ACL.
 type user struct {

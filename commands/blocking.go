@@ -6,8 +6,9 @@ import (
 	"keyp/storage/object"
 )
 
-// BlockedOn describes the wait of a blocking command: for a change of keys, or for the log to be on
-// disk. Without either the command waits for Timeout.
+// BlockedOn describes the wait of a blocking command. The command waits for a change of keys, for
+// the log to be on disk, or for a call of the function that Begin gets. With none of these it only
+// waits until the end of Timeout.
 type BlockedOn struct {
 	// Keys are the keys for whose change the command waits. Their names are parts of the
 	// command's arguments.

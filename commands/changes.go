@@ -9,10 +9,10 @@ import (
 
 // Changes passes changed keys on from the store to WATCH, to blocking commands and to client
 // tracking. In the store any goroutine may change keys: a command on the loop, a script, the
-// reaper. The store reports changes only while one of these needs them.
+// reaper. The store reports changes only while WATCH, a blocking command or tracking needs them.
 //
 // WATCH must know a change before the next transaction reads the key. So it is notified at once,
-// while the key is still locked. The loop notifies the others (Deliver).
+// while the key is still locked. The loop notifies blocking commands and tracking later (Deliver).
 type Changes struct {
 	store    *storage.Store
 	waiters  *Waiters // of blocking commands

@@ -14,11 +14,11 @@ import (
 	"keyp/ttl"
 )
 
-// Cluster mode (cluster-enabled). A cluster has one node or, as a group (group.go), a leader with
-// its followers. A single node serves the hash slots that were assigned to it, of 16,384 in all.
-// Cluster clients work unchanged. A command whose keys are in several slots, or in a slot that no
-// node serves, is refused as in Redis Cluster. The node's id and its slots are in the store's
-// system database.
+// Cluster mode (cluster-enabled). A cluster has one node, or is a group (group.go): a leader with
+// its followers. A single node serves those of the 16,384 hash slots that were assigned to it.
+// Clients for Redis Cluster work unchanged. A command is refused, as in Redis Cluster, if its keys
+// are in several slots, or in a slot that no node serves. The node's id and its slots are in the
+// store's system database.
 
 const (
 	errNoCluster     Error = "ERR This instance has cluster support disabled"

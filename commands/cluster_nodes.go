@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The subcommands of CLUSTER show nodes: one node that is alone, or the members of a group. In a
+// These subcommands of CLUSTER show nodes: one node that is alone, or the members of a group. In a
 // group the leader is the master and has all slots; the other members are its replicas.
 
 const errNotMaster Error = "ERR The specified node is not a master"

@@ -1,7 +1,7 @@
 package commands
 
-// commandDocs replies the documentation of the commands that are named, or of all commands. It
-// leaves out unknown names. A name may be that of a subcommand, such as "config|get".
+// commandDocs replies with the documentation of the named commands, or of all commands. It leaves
+// out unknown names. A name may be that of a subcommand, such as "config|get".
 func commandDocs(c *Ctx) error {
 	specs := c.Env.Table.All()
 	if len(c.Args) > 2 {

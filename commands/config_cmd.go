@@ -57,7 +57,7 @@ var configCommands = []Spec{{
 	},
 }}
 
-// configGet replies each option once, even if several patterns match it.
+// configGet replies with each option once, even if several patterns match it.
 func configGet(c *Ctx) error {
 	patterns := make([][]byte, 0, len(c.Args)-2)
 	for _, arg := range c.Args[2:] {

@@ -13,15 +13,15 @@ import (
 	"keyp/storage"
 )
 
-// Events passes keyspace events on from the store, where any goroutine may raise them (a command on
-// the loop, a script, the reaper), to subscribers. The store raises only those that
-// notify-keyspace-events asks for, and none while nobody is subscribed to anything.
+// Events passes keyspace events on from the store to subscribers. Any goroutine may raise events in
+// the store: a command on the loop, a script, the reaper. The store raises only the events that
+// notify-keyspace-events asks for. While nobody is subscribed to anything, it raises none.
 //
 //	__keyspace@<db>__:<key>     the event's name      with K
 //	__keyevent@<db>__:<event>   the key               with E
 //
-// and, for events of hashes that are about fields, these, each as its length, a colon and itself,
-// with commas between them:
+// An event about fields of a hash is also published to the channels below. <fields> are the fields,
+// separated by commas. Each field is written as its length, a colon and the field itself.
 //
 //	__subkeyspace@<db>__:<key>               <event>|<fields>                   with S
 //	__subkeyevent@<db>__:<event>             <length of the key>:<key>|<fields> with T

@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// features implements the store's hooks for all features of package commands. A hook that only one
-// feature has is promoted from it. A hook that both have is a method here, which calls both.
+// features implements the store's hooks (storage.Hooks) for outboxes and leases. A hook that only
+// one of the two has is promoted from it. If both have a hook, a method here calls both.
 type features struct {
 	*outbox.Outboxes
 	*leases.Leases

@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// Function libraries are in the store's system database. The key is this prefix and the library's
-// name, the value the source that was loaded.
+// libraryKey is the prefix of the keys of function libraries in the store's system database. The
+// library's name follows it. The value is the source of the library.
 const libraryKey = "function:"
 
 // keepLibrary stores a library for restarts, as part of the command's transaction.

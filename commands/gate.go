@@ -8,10 +8,10 @@ import (
 	"keyp/storage"
 )
 
-// How a member of a group handles a call depends on its role. The leader runs it. A follower runs
-// calls that concern no key. It also runs calls that only read, if the client has sent READONLY. It
-// redirects other calls to the leader (MOVED). While the group has no known leader, the call waits,
-// but no longer than groupPatience from the moment when that began.
+// How a member of a group handles a call depends on its role. The leader runs all calls. A follower
+// runs calls that concern no key. It also runs calls that only read, if the client has sent
+// READONLY. It redirects other calls to the leader (MOVED). While no leader is known, calls for
+// the leader wait, but no longer than groupPatience after this member noticed that.
 const (
 	errReadOnlyReplica Error = "READONLY You can't write against a read only replica."
 	errMasterDown      Error = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."

@@ -9,7 +9,7 @@ import (
 	"keyp/storage/object"
 )
 
-// geoCommands are the commands of places, which are the members of sorted sets: see geo_cell.go.
+// geoCommands are the commands about places. A place is a member of a sorted set (geo_cell.go).
 var geoCommands = slices.Concat([]Spec{
 	{
 		Name: "GEOADD", Group: Geo, Since: "3.2.0",

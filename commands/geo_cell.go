@@ -6,11 +6,11 @@ import (
 	"keyp/scripting/cmath"
 )
 
-// A place is a member of a sorted set whose score has 52 bits: the longitude and the latitude, each
-// as a number of 26 bits, interleaved, the longitude in the higher bit of each pair. A cell is the
-// area of all places whose scores begin with the same bits. So a cell is a range of scores, and the
-// cells around a place are found without looking at other places. Calculations are in Redis's
-// order, so that results are the same to the last digit.
+// A place is a member of a sorted set whose score has 52 bits. These are the bits of the longitude
+// and of the latitude, 26 each, in turn. The higher bit of each pair belongs to the longitude. A
+// cell is the area of all places whose scores begin with the same bits. So a cell is a range of
+// scores, and the places in cells around a place are found without reading any others. Calculations
+// are in Redis's order, so that results are the same to the last digit.
 
 const (
 	geoSteps = 26 // bits of each coordinate

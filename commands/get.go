@@ -43,7 +43,7 @@ var getCommands = []Spec{
 	},
 }
 
-// replyString replies the value of the command's key; null: the key is missing.
+// replyString replies with the value of the command's key, or with null if the key is missing.
 func replyString(c *Ctx) error {
 	value, ok, err := c.readString(c.Keys[0])
 	switch {

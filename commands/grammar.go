@@ -5,10 +5,10 @@ import "strings"
 // The grammar describes a command's arguments for COMMAND DOCS; it does not parse them. Handlers
 // read options with a Cursor, since the grammar does not contain all of Redis's rules:
 //
-//   - whether a repeated option counts once, last or not at all (SET, HSETEX, LMPOP);
-//   - which of two alternatives wins or fails, and with which text (SORT, ZADD, EXPIRE, LCS);
+//   - whether an option may be repeated, and whether the last one then counts (SET, HSETEX, LMPOP);
+//   - which of two alternatives wins, or with which error both fail (SORT, ZADD, EXPIRE, LCS);
 //   - whether a wrong number fails at once (COPY, LPOS) or only after the options that follow it
-//     (SET, GETEX).
+//     have been read (SET, GETEX).
 //
 // Options that several commands share are declared and read from one table: expiryOptions,
 // compareOptions.

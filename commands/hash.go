@@ -8,9 +8,9 @@ import (
 	"keyp/ttl"
 )
 
-// hashCommands are the commands of hashes. Each kind of command has a file. All of them treat a
-// missing or expired key as an empty hash. A field whose deadline has passed counts as missing. For
-// another type they fail with ErrWrongType.
+// hashCommands are the commands of hashes. Each kind of command has a file. They treat a missing or
+// expired key as an empty hash. A field whose deadline has passed counts as missing. If the key has
+// another type, they return ErrWrongType; HIMPORT SET replaces any value instead.
 var hashCommands = slices.Concat(hashSetCommands, hashReadCommands, hashCounterCommands,
 	hashRandomCommands, hashDeadlineCommands, hashGetExCommands, himportCommands)
 

@@ -53,7 +53,7 @@ func expireFieldsCommand(name, summary string, form *timeForm) Spec {
 	}
 }
 
-// fieldTimeCommand declares a command that replies answer's number for each field.
+// fieldTimeCommand declares a command that replies with the result of answer for each field.
 func fieldTimeCommand(name, summary string, answer func(deadline, now int64) int64) Spec {
 	return Spec{
 		Name: name, Group: HashGroup, Since: "7.4.0",

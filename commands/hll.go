@@ -13,8 +13,8 @@ import (
 	"keyp/ttl"
 )
 
-// A HyperLogLog is a string that estimates how many different elements were added to it: sketch has
-// its bytes. A missing key is one without elements.
+// A HyperLogLog is a string that estimates how many different elements were added to it. The type
+// sketch describes the bytes of the string. A missing key counts as an empty HyperLogLog.
 var hllCommands = []Spec{
 	{
 		Name: "PFADD", Group: HyperLogLog, Since: "2.8.9",

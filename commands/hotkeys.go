@@ -16,7 +16,7 @@ import (
 )
 
 // HOTKEYS finds the keys that take most of the processor's time and of the bytes on the network. It
-// counts for a time, after a client asks for it.
+// counts from HOTKEYS START until HOTKEYS STOP, or until DURATION has passed.
 var hotKeysCommands = []Spec{{
 	Name: "HOTKEYS", Group: ServerGroup, Since: "8.6.0", Arity: -2,
 	Summary: "Finds the keys that take most time or traffic.", Complexity: "Depends on subcommand.",

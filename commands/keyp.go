@@ -6,8 +6,8 @@ import (
 	"keyp/storage"
 )
 
-// keypCommands are Keyp's own commands about time. They belong to the selected database, and show
-// the keys whose deadline the user may ask for (PEXPIRETIME).
+// keypCommands list and count keys by their deadlines. They work on the selected database. They
+// show only keys whose deadline the user may read, as with PEXPIRETIME.
 var keypCommands = []Spec{
 	{
 		Name: "KEYP.UNTIMED", Group: KeypGroup, Since: "0.1.0",

@@ -22,9 +22,9 @@ import (
 // belongs to its connection. A goroutine prepares the next piece, and waits until somebody asks for
 // it. So a slow client costs no memory, and delays no other client.
 //
-// When the connection ends, the backup waits for another one that names it (RESUME), for
-// backupGrace or until somebody begins another backup. A piece whose reply was lost can be read
-// again, since the last one stays in memory.
+// When the connection ends, the backup remains for backupGrace, or until somebody begins another
+// backup. Meanwhile another connection can continue it by its id (RESUME). The last piece stays in
+// memory, so it can be read again if the reply was lost.
 var keypBackupCommands = []Spec{{
 	Name: "KEYP.BACKUP", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Reads a backup of all data.", Complexity: "Depends on subcommand.",

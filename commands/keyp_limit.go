@@ -9,7 +9,7 @@ import (
 	"keyp/ttl"
 )
 
-// keypLimitCommands admit or refuse costs by limits (storage/object/limit.go).
+// keypLimitCommands check costs against limits, and admit or refuse them (storage/object/limit.go).
 var keypLimitCommands = []Spec{
 	{
 		Name: "KEYP.LIMIT", Group: KeypGroup, Since: "0.1.0", Arity: -2,

@@ -11,7 +11,7 @@ var limitInfoCommand = Spec{
 	Run:        limitInfo,
 }
 
-// limitHeldShown is how many reservations KEYP.LIMIT INFO shows.
+// limitHeldShown is the maximum number of reservations that KEYP.LIMIT INFO shows.
 const limitHeldShown = 100
 
 // limitKinds are the words for kinds of limits.

@@ -13,9 +13,9 @@ const (
 	errOptionDatabase Error = "ERR DB index is out of range"
 )
 
-// options reads the options of Keyp's own commands, by one rule: each may be given once, and only
-// one of alternatives. An error names the wrong option. Commands of Redis read their options as
-// Redis does, with a Cursor.
+// options reads the options of Keyp's own commands by one rule. Each option may be given only once,
+// and alternatives exclude each other. An error names the wrong option. Redis's commands read their
+// options with a Cursor, because each has rules of its own.
 type options struct {
 	Cursor
 	given []givenOption

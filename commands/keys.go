@@ -6,7 +6,7 @@ import (
 	"keyp/storage"
 )
 
-// keyCommands are the commands that work on keys of any type, a file for each kind.
+// keyCommands are the commands that work on keys of any type. Each kind of command has a file.
 var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands,
 	objectCommands, dumpCommands, migrateCommands, sortCommands)
 

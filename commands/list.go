@@ -7,8 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// listCommands are the commands of lists, a file for each kind. They treat a missing or expired key
-// as an empty list, unless they say otherwise. For another type they return ErrWrongType.
+// listCommands are the commands of lists. Each kind of command has a file. Unless a command says
+// otherwise, it treats a missing or expired key as an empty list. If the key has another type, it
+// returns ErrWrongType.
 var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands,
 	listMoveCommands, listBlockCommands)
 

@@ -23,8 +23,8 @@ var listRangeCommands = []Spec{
 
 var eventLTrim = listEvent("ltrim")
 
-// listRange is a range of indexes of a client. Both ends are included, and negative indexes count
-// from the tail.
+// listRange is a range of indexes, as a client gives them. Both ends are included, and negative
+// indexes count from the tail.
 type listRange struct{ start, stop int64 }
 
 func parseListRange(a Cursor) (listRange, error) {

@@ -9,10 +9,12 @@ import (
 	"keyp/storage"
 )
 
-// A command that runs inside another one, EXEC or a script, is part of its transaction: same
-// instant, same batch of the log. If the keys are known beforehand and in memory, EXEC runs on the
-// loop like any command, with all of them locked. Otherwise EXEC is a global task, and so is a
-// script. A global task has the whole keyspace locked, and the loop can make other commands wait.
+// A command that runs inside EXEC or a script is part of its transaction: it has the same instant,
+// and its changes are in the same batch of the log. EXEC runs on the loop, with all its keys
+// locked, if its commands touch only keys that they declare (KeysOnly). Otherwise EXEC is a global
+// task, and so is a script. A global task begins with the whole keyspace locked. Later it may
+// unlock the shards that it has not used (Txn.Share). The loop makes commands wait that may not run
+// beside it (mayRunBeside).
 //
 // Clients, subscriptions and the effects of the configuration belong to the loop. A command of a
 // global task reaches them only on the loop: Call runs the command there and waits.

@@ -4,9 +4,9 @@ import (
 	"math"
 )
 
-// A command that reads much of large values (Spec.Offload) is a task of scope Pinned: its values
-// are pinned and their shards unlocked, so the loop serves others meanwhile. A command that would
-// change one of the values waits for the task's end. See storage.Pins.
+// A command that reads or stores large values (Spec.Offload) runs as a task of scope Pinned. The
+// values of its keys are pinned and the shards are unlocked, so the loop serves others meanwhile. A
+// command that would change one of the values waits for the end of the task. See storage.Pins.
 
 const (
 	// largeValue is the size in bytes from which a value takes long to read.

@@ -2,9 +2,9 @@ package commands
 
 import "keyp/internal/histogram"
 
-// Replies are the times that clients wait, in microseconds. A wait lasts from the reading of a
-// request until the system has its reply, with the sync of the log that the reply needs. Commands
-// that wait for others (BLPOP, WAIT) do not count.
+// Replies are the times that clients wait, in microseconds. A wait begins when a request is read,
+// and ends when its reply is passed to the operating system. It includes the sync of the log that
+// the reply needs. Commands that wait for others (BLPOP, WAIT) do not count.
 type Replies struct {
 	Reads, Writes *histogram.Histogram
 }

@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// setTypeCommands are the commands of sets, a file for each kind; setCommands are those
-// that set strings.
+// setTypeCommands are the commands of sets. Each kind of command has a file. The name setCommands
+// means something else: the commands that set strings.
 var setTypeCommands = slices.Concat(setMemberCommands, setRandomCommands, setAlgebraCommands)
 
 var setMemberCommands = []Spec{

@@ -7,8 +7,9 @@ import (
 )
 
 // durations counts durations in buckets whose width grows with them. Each power of two of
-// nanoseconds has 2^subBits linear buckets, so a reading is off by at most 1.6 percent. Adding is
-// one atomic add. The first value allocates the memory.
+// nanoseconds has 2^subBits buckets of equal width. A percentile is the upper end of a bucket, so
+// it is too large by at most 1/32. To count a duration takes one atomic addition. The first
+// duration allocates the memory.
 //
 //	index = (exponent-subBits) << subBits + leading bits     exponent >= subBits
 //	index = the value itself                                 below 2^subBits

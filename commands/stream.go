@@ -7,7 +7,7 @@ import (
 	"keyp/storage/object"
 )
 
-// streamCommands are the commands of streams, a file for each kind.
+// streamCommands are the commands of streams. Each kind of command has a file.
 var streamCommands = slices.Concat(streamAddCommands, streamRangeCommands, streamReadCommands,
 	streamDeleteCommands, streamSetCommands,
 	streamGroupCommands, streamPendingCommands, streamClaimCommands, streamInfoCommands)

@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// runXReadGroup replies with null if no stream has entries for it. It creates the consumer and sets
-// the time at which it was seen, whatever the group has for it. A waiting
-// command that runs again and finds no entries does not set that time.
+// runXReadGroup replies with null if no stream has entries for the consumer. Even then it creates
+// the consumer, and sets the time at which the consumer was last seen. A waiting command that runs
+// again and finds no entries does not set that time.
 func runXReadGroup(c *Ctx) error {
 	r := streamRead{inGroup: true}
 	if err := r.parse(c); err != nil {

@@ -7,10 +7,10 @@ import (
 	"keyp/storage/object"
 )
 
-// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler calls wants for
-// the runs that it needs, and calls haveRuns before it changes anything. Then the runs are read
-// outside of the loop, and the handler starts again. Other runs are read when the handler comes to
-// them: a few entries, or the rest of a walk over very many.
+// Runs of a stream's entries may be only on disk (storage/streamruns.go). Before a handler changes
+// anything, it calls wants for the runs that it needs, and then haveRuns. If runs are missing, they
+// are read outside of the loop, and the handler starts again. A handler reads other runs when it
+// comes to them. These have a few entries, or are the rest of a walk over very many.
 
 // wants records runs that the handler needs. A Wanted method of the stream's value has returned
 // them. The stream is Cold.

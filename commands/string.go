@@ -6,7 +6,7 @@ import (
 	"keyp/ttl"
 )
 
-// stringCommands are the commands of strings, a file for each kind.
+// stringCommands are the commands of strings. Each kind of command has a file.
 var stringCommands = slices.Concat(setCommands, msetexCommands, getCommands, compareCommands,
 	counterCommands, increxCommands, rangeCommands, lcsCommands)
 

@@ -7,8 +7,9 @@ import (
 	"keyp/storage"
 )
 
-// A task runs a command for which the outcome of Dispatch is Task. StartTask, BeginQueued, EndTask
-// and then RunEmitted are called on the loop, RunTask on any goroutine between them.
+// A task runs a command for which the outcome of Dispatch is Task. The loop calls StartTask and, if
+// the task was queued, BeginQueued. Then any goroutine calls RunTask. Finally the loop calls
+// EndTask and RunEmitted.
 
 // tasks counts the running tasks. It belongs to the loop.
 type tasks struct {

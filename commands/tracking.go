@@ -14,9 +14,9 @@ import (
 )
 
 // Tracking informs clients about changes of keys that they may have in their own caches (CLIENT
-// TRACKING). It remembers which client has read which key, by the key's name alone, as Redis does:
-// a key of the same name in another database counts as the same. Clients that ask for all keys with
-// some prefix (BCAST) are informed without that, once in each pass of the loop.
+// TRACKING). It remembers which client has read which key. Like Redis it uses only the key's name:
+// keys with the same name in different databases count as one. For clients that ask for all keys
+// with some prefix (BCAST) it remembers no reads. It informs them once in each pass of the loop.
 //
 // No client is left with an old value:
 //

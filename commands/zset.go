@@ -8,8 +8,8 @@ import (
 	"keyp/storage/object"
 )
 
-// zsetCommands are the commands of sorted sets, a file for each kind. Scores are written
-// as Writer.Double has them.
+// zsetCommands are the commands of sorted sets. Each kind of command has a file. Replies contain
+// scores as Writer.Double writes them.
 var zsetCommands = slices.Concat(zsetMemberCommands, zsetScoreCommands, zsetRankCommands,
 	zrangeCommands,
 	zrangeOldCommands, zsetRemoveRangeCommands, zsetPopCommands, zsetBlockCommands,

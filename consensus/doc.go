@@ -5,8 +5,8 @@
 //
 // # Invariants
 //
-//   - A member must remember its votes, and which entries it has confirmed. It sends such a message
-//     only after the sync that brings this to disk.
+//   - A member must remember its votes, and which entries it has confirmed. It sends a vote or a
+//     confirmation only after the sync that brings it to disk.
 //   - An entry is committed when a majority has it on disk. From then on it is the same at all
 //     members, for ever. A machine gets each entry once, in order, from this member's disk.
 //   - A leader learns the outcome of each proposal: it is committed, or it is no longer in the log.
@@ -40,10 +40,14 @@
 //	message  time 8 │ stamp 8 │ type 1 │ reject 1 │ ten varints │ context │ snapshot │ entries
 //	entry    type 1 │ term, index: varints │ bytes behind their length
 //
-//	time     Unix ms: of heartbeats the leader's time, of votes and questions for them the group's as the sender has it (0: it knows
-//	         none), of answers to heartbeats the sender's wall clock; 0 of others
-//	stamp    of the lease (lease.go), in ms since the machine of the leader started: of a heartbeat the newest question that
-//	         its answer confirms, of an order to campaign the moment it was given, of the votes that follow from it the order's
+//	time     Unix ms, or 0: it is not known, or the message is of another type
+//	         heartbeat               the leader's time
+//	         vote, request for one   the group's time, as far as the sender knows it
+//	         answer to a heartbeat   the sender's wall clock
+//	stamp    in ms since the leader's machine started, for the lease (lease.go); 0: there is none
+//	         heartbeat               the time of the newest question that its answer confirms
+//	         order to campaign       the time of the order
+//	         request for a vote      the stamp of the order that it follows
 //
 // # Connections
 //

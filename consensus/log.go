@@ -7,17 +7,17 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Log stores the data that a member must not forget: entries, the index of the first of them, its
-// term and its vote.
+// Log stores the data that a member must not forget: its term, its vote, the commit index, and the
+// entries after a base.
 //
-// All methods that read see the data of an Append at once; it is on disk after the next Sync.
-// Before that a crash may lose it, but only from its end. The disk always has the result of all
-// Appends up to some moment. Of the last Append it may lack the last entries, but not its Hard. So
-// a member that has an entry also has the commit index that was known when the entry came. Changes
-// of members rely on this. A Hard in which only the commit index is newer need not be on disk
-// before the next Write.
+// All methods that read see the data of an Append at once. The data is on disk after the next Sync.
+// Before that a crash may lose the end of it. The disk always has the result of all Appends up to
+// some moment. Of the last Append it may lack the last entries, but not its Hard. So a member that
+// has an entry also has the commit index that was known when the entry came. Changes of members
+// rely on this. A Hard in which only the commit index is newer need not be on disk before the next
+// Write.
 //
-// The group's mutex is locked during all calls but Sync's: they do no I/O but reads.
+// The group's mutex is locked during all calls except Sync. So these calls do no I/O except reads.
 type Log interface {
 	// Hard returns the newest term, vote and commit index; in a new log all are zero. If the commit
 	// index is beyond Last, because a crash has lost entries, it returns Last instead.

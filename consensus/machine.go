@@ -2,9 +2,10 @@ package consensus
 
 import pb "go.etcd.io/raft/v3/raftpb"
 
-// Machine is the state that a group's entries change. Its methods are called one at a time, in the
-// order of the events, without a lock, and on the goroutine that caused the event. So long work has
-// to be done on another goroutine. A done is called once, on any goroutine.
+// Machine is the state that a group's entries change. The group calls its methods one at a time, in
+// the order of the events, and without a lock. The calls are on the goroutine that caused the
+// event, so long work has to be done on another one. The machine calls each done once, on any
+// goroutine.
 type Machine interface {
 	// Led reports which member leads in a term; 0 if this member knows of none.
 	Led(term, leader uint64)

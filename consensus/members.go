@@ -10,9 +10,9 @@ import (
 
 // Change changes the group's members, and returns the index of the entry with the change. The
 // change is done when the machine gets that entry. Several changes are made together, by joint
-// consensus: from the entry on, majorities of the old and of the new members must agree. The leader
-// ends that by a second entry of its own. Only a leader can change members, one change after the
-// other. A leader that is removed steps down when the change is applied.
+// consensus: from that entry on, majorities of the old and of the new members must agree. The
+// leader ends the joint consensus with a second entry. Only a leader can change members, and only
+// one change at a time. A leader that is removed steps down when the change is applied.
 func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error) {
 	g.mu.Lock()
 	switch {

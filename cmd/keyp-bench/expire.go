@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// burstEarly is how long before the first deadline, in ms, all keys must be in place.
+	// burstEarly is a time in ms: all keys must be in place this long before the first deadline.
 	burstEarly = 1000
 	// burstAttempts is the maximum number of attempts to load keys, each with a later instant.
 	burstAttempts = 4

@@ -31,7 +31,7 @@ import (
 //	keyp-bench                 keyp-bench readers ADDRESS TIMEOUT
 //	                         ← a line, when all connections have an answer
 //	an instant in Unix ms  →
-//	                         ← the noticed since then, as JSON
+//	                         ← what the readers noticed since then, as JSON (type noticed)
 
 // readersArg is the first argument of the process of readers.
 const readersArg = "readers"

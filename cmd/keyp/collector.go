@@ -14,9 +14,9 @@ import (
 const (
 	// tuneInterval is how often the collector is adapted to the heap.
 	tuneInterval = 100 * time.Millisecond
-	// minRoom is the memory that garbage may always take, in bytes: collecting a small heap at
-	// every fifth of its size would cost more than the memory is worth. If maxmemory is small, it
-	// is maxmemory/roomShare, but at least leastRoom.
+	// minRoom is the memory that garbage may always take, in bytes. If a small heap were collected
+	// each time it grows by a fifth, that would cost more than the memory is worth. If maxmemory
+	// is small, the value is maxmemory/roomShare instead, but at least leastRoom.
 	minRoom   = 64 << 20
 	roomShare = 8
 	leastRoom = 8 << 20

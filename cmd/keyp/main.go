@@ -9,12 +9,13 @@
 //	                                          import files of Redis (import.go)
 //	keyp export DIR|ADDR FILE                 write a file that Redis reads (export.go)
 //	keyp backup ADDR|DIR TARGET               back up a server or a data directory (backup.go)
-//	keyp backup verify FILE                   prove a backup
+//	keyp backup verify FILE                   verify a backup
 //	keyp restore BACKUP NEWDIR                make a data directory of a backup (restore.go)
 //	keyp cluster create|add|remove|replace ADDR ADDR...
 //	                                          make a group of servers, and change it (cluster.go)
 //	keyp cluster status ADDR                  list its members (cluster_status.go)
-//	keyp cluster recover DIR NEWDIR           make a directory of one that is left of a group (cluster_recover.go)
+//	keyp cluster recover DIR NEWDIR           make a data directory from that of a member of a
+//	                                          group without a majority (cluster_recover.go)
 //	keyp health [ADDR]                        ask a server whether it is ready (health.go)
 //	keyp completion bash | zsh | fish         print what completes command lines (completion.go)
 //	keyp help [TOPIC]                         explain all this

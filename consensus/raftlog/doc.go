@@ -7,8 +7,8 @@
 //     always has the result of all Writes up to some moment.
 //   - Files are never truncated: of two entries with the same index the later one counts. A
 //     committed entry is never replaced.
-//   - Append does not write a commit index alone. It is written with the next Write that has other
-//     data, with the next head, or by SaveCommit.
+//   - Append does not write a commit index that is the only new data. That index is written with
+//     the next Write that has other data, with the next head, or by SaveCommit.
 //   - Append and Rotate do no I/O; entries that are not in memory any more are read from the files.
 //   - Records that contradict each other are corruption: an error, and never a panic or another
 //     entry.

@@ -10,7 +10,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// portion is the result of Entries so far, and what is missing.
+// portion is the part of the result of Entries that has been found so far. It also records which
+// entries are still missing.
 type portion struct {
 	lo, next, hi uint64 // from next on, before hi, something is missing
 	size, most   uint64 // in bytes

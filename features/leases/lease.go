@@ -6,8 +6,8 @@ import (
 	"keyp/ttl"
 )
 
-// Lease is the lease of a key at the instant of a transaction. Owner is valid until its next
-// change.
+// Lease is the lease of a key at the instant of a transaction. Owner is valid until the lease
+// changes next.
 type Lease struct {
 	Owner    []byte
 	Token    uint64

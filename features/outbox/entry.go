@@ -9,9 +9,11 @@ import (
 	"keyp/storage/object"
 )
 
-// Entries of a queue:
+// An entry of a queue has these fields. The deadline has 8 bytes, which sort in the order of time.
+// Fields in brackets may be missing; the flags below say which are there.
 //
-//	deadline (8 bytes, in order), time of removal, database, type, flags, key [, element] [, value] [, size of the value]
+//	deadline, time of removal, database, type, flags, key
+//	[, element] [, value] [, size of the value]
 const (
 	entryElement = 1 << iota
 	entryValue

@@ -13,8 +13,8 @@ import (
 	"keyp/storage/object"
 )
 
-// This file has the hooks by which the store reports expiries. Their entries go to queues of the
-// same shard, in the same batch.
+// This file contains the hooks that the store calls for expiries. They put entries into queues in
+// the shard of the key, as part of the batch that removes the key or the element.
 
 // takes reports whether the rule applies to a key.
 func (r *outbox) takes(name []byte, typ object.Type) bool {

@@ -3,8 +3,9 @@
 // An outbox is a rule that reports each expiry of certain keys, and of their elements, in a stream.
 // The removal and the entry are one:
 //
-//   - A transaction that removes what is due writes the entry in the same batch, into a queue of
-//     the rule in the same shard (hooks.go). So an expiry locks no further shard.
+//   - A transaction that removes an expired key or element writes the entry in the same batch
+//     (hooks.go). The entry goes into a queue of the rule in the same shard. So an expiry locks no
+//     further shard.
 //   - The mover takes entries from the queues and adds them to the stream, in one batch (mover.go).
 //
 // So after a crash an entry is in a queue or in the stream, and in one of them only. No client sees

@@ -5,9 +5,10 @@
 //   - a page bears its own number, and has the kind that its place demands;
 //   - keys and values follow each other without a gap, as bbolt writes them, and end on the last of
 //     the pages that the page claims;
-//   - keys ascend. The first key of a page is the one that its parent has for it, and the last
-//     comes before the parent's next one. So a page that states too few entries is found, and a
-//     parent that refers to a wrong page, too. A walk reports damage where entries may be missing;
+//   - keys ascend. The first key of a page is the one that its parent has for it. The last key
+//     comes before the next key of the parent. So a walk notices a page that states too few
+//     entries, and a parent that refers to a wrong page. It reports damage where entries may be
+//     missing;
 //   - no tree is deeper than maxDepth, so a walk over pages that refer to each other in a circle
 //     ends.
 //

@@ -3,7 +3,7 @@
 //
 // # Invariants
 //
-//   - On Linux the kernel kills the processes of Start when this process ends, even if this
-//     process can run no cleanup (kill -9, the panic of a test that timed out). On other systems
-//     they go on if this process is killed.
+//   - On Linux the kernel kills the processes of Start when this process ends. It does so even if
+//     this process can run no cleanup, as after kill -9, or the panic of a test that timed out. On
+//     other systems the processes continue if this process is killed.
 package childproc

@@ -4,5 +4,5 @@ package childproc
 
 import "os/exec"
 
-// Start does what cmd.Start does: this system cannot kill a process together with its parent.
+// Start only calls cmd.Start, because this system cannot kill a process when its parent ends.
 func Start(cmd *exec.Cmd) error { return cmd.Start() }

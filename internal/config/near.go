@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Suggestion returns a question for the end of an error: whether the nearest of these words was
-// meant. It is empty if none is near.
+// Suggestion returns the end of an error text: a question whether the nearest of these words was
+// meant. It returns "" if no word is near.
 func Suggestion(word string, of ...string) string { return suggestion(word, of) }
 
 // suggestion is Suggestion with a slice of names.

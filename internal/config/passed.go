@@ -2,8 +2,9 @@ package config
 
 import "strings"
 
-// passedOver are directives of other versions of Redis, and of Valkey, that only tune what Keyp
-// does not have. A file may have them with any words; CONFIG GET and CONFIG SET do not know them.
+// passedOver are directives of other versions of Redis, and of Valkey, that only tune parts that
+// Keyp does not have. In a file they may have any values. CONFIG GET and CONFIG SET do not know
+// them.
 var passedOver = wordSet(`
 	glueoutputbuf hash-max-zipmap-entries hash-max-zipmap-value really-use-vm
 	vm-enabled vm-max-memory vm-max-threads vm-page-size vm-pages vm-swap-file

@@ -1,4 +1,4 @@
-// Package exporter writes the keys of a store as files that others read: RDB files of Redis,
+// Package exporter writes the keys of a store to files for other programs: RDB files of Redis,
 // commands in the protocol, and lines of JSON.
 //
 //	Source                         Export                         format

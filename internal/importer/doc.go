@@ -6,8 +6,8 @@
 // the whole file, so that a damaged file changes nothing, and finds the end of the last complete
 // command. The second pass sends the contents in pipelines (pipe.go).
 //
-// Each value is sent as RESTORE with the payload from the file, strings too: a server's policies do
-// not decide about RESTORE. The commands of an append-only file are sent unchanged. Whatever the
-// server refuses or has no place for is counted, with the reason and the first keys or commands
-// concerned.
+// Each value, including strings, is sent as RESTORE with the payload from the file, because a
+// server's policies do not apply to RESTORE. The commands of an append-only file are sent
+// unchanged. If the server refuses something or has no place for it, that is counted. The report
+// has the reason, and the first keys or commands concerned.
 package importer

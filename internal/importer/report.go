@@ -2,7 +2,7 @@ package importer
 
 import "slices"
 
-// Refusal is a reason for which something was not imported.
+// Refusal is a reason why something was not imported.
 type Refusal struct {
 	Reason string
 	Count  int64

@@ -1,6 +1,6 @@
 // Defaultttl limits the time to live of all keys of a database to which many programs write. First
 // a policy only counts its effects, so that its owners see which programs it concerns. Then the
-// same policy is enforced. At last it is applied to the keys that existed before.
+// same policy is enforced. Finally it is applied to the keys that existed before.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Delayedemail sends e-mails at their time. A reminder can be cancelled until it is sent. A failed
-// e-mail is tried again, each time later, and at last goes to the dead letters. If a worker dies,
-// another one sends its e-mail: it may be sent twice but never gets lost.
+// Delayedemail sends e-mails at their time. A reminder can be cancelled until it is sent. If an
+// e-mail fails, it is tried again, each time after a longer delay. In the end it goes to the dead
+// letters. If a worker dies, another one sends its e-mail: it may be sent twice but is never lost.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Nearby finds the bikes closest to a place, under the key bikes, and reserves one. If several
-// users want the same bike, one of them gets it.
+// Nearby finds the bikes that are closest to a place, and reserves one of them. The key bikes
+// contains the places of all free bikes. If several users want the same bike, one of them gets it.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Reservation limits requests as slidingwindow does, in any 60 seconds and a day, but with two
-// scripts. Each script runs as a whole. So a request that gets no place has changed nothing, and
-// nobody sees a half reserved place.
+// Reservation limits requests as slidingwindow does, within any 60 seconds and per day, but with
+// two scripts. Each script runs as a whole. So a request that gets no place has changed nothing,
+// and nobody sees a place that is only partly reserved.
 //
 //	rate:minute:<client>              sorted set: request ids by the time they came
 //	rate:daily:<client>:<yyyy-MM-dd>  counter, which ends at midnight

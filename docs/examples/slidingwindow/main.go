@@ -1,5 +1,5 @@
-// Slidingwindow limits requests twice: in any 60 seconds, and a day. A request reserves its place
-// before it does its work, and gives the place back if the work fails.
+// Slidingwindow has two limits for requests: within any 60 seconds, and per day. A request reserves
+// its place before it does its work, and gives the place back if the work fails.
 //
 //	rate:minute:<client>              sorted set: request ids by the time they came
 //	rate:daily:<client>:<yyyy-MM-dd>  counter, which ends at midnight

@@ -1,3 +1,3 @@
-// Package restart tests which data survives the end of the real server: a clean stop, kill -9 at
-// any moment, a damaged log.
+// Package restart tests which data survives when the real server stops cleanly, is killed at any
+// moment (kill -9), or starts with a damaged log.
 package restart
