@@ -14,8 +14,9 @@ import (
 )
 
 // A backup of a member contains its data file, and the batches after it in the group's log up to
-// the last applied one. Its archive contains everything committed that is on its disk. LSNs are
-// those of the group, so a backup of one member can be restored with the archive of another.
+// the last applied one. The archive of a member contains everything committed that is on its disk.
+// LSNs are those of the group, so a backup of one member can be restored with the archive of
+// another.
 
 // historyOf returns the name of the history of a group's log.
 func historyOf(cluster uint64) string {

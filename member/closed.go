@@ -19,8 +19,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// Closed is the directory of a member that no server uses, for tools that read it. They do not
-// change it.
+// Closed describes the data directory of a member while no server uses it. Tools open it to read
+// the data. They do not change the directory.
 type Closed struct {
 	Node    string
 	ID      uint64

@@ -6,9 +6,9 @@
 //
 // The data of a normal entry begins with its kind. Numbers are little-endian or varints.
 //
-//	batches   1 │ position 8 │ batches, each behind its length
-//	part      2 │ position 8 │ length 8 │ offset 8 │ bytes of a batch that is longer than an entry may be
-//	member    3 │ who a member is and where, as JSON
+//	batches   1 │ position 8 │ batches, each after its length
+//	part      2 │ position 8 │ length 8 │ offset 8 │ part of a batch too long for one entry
+//	member    3 │ identity and addresses of a member, as JSON
 //
 // The stream of all batches is the same at all members. The position of an entry is where its first
 // batch begins in the stream. A batch takes its own bytes and those of its length, and the position
@@ -18,13 +18,13 @@
 //
 // # Files
 //
-//	member.json   who this member is, and who and where the others are (identity)
+//	member.json   identity of this member, and identities and addresses of the others
 //	raft/         the log
 //	member.json.left  exists while a member leaves its group: all other files must be removed
 //	snapshot      a snapshot that was received whole, which the next start installs
 //
-// besides the files of the store. A directory without member.json is that of a server that is
-// alone.
+// The directory also contains the files of the store. A directory without member.json belongs to a
+// server that is alone.
 //
 // # Changes of role
 //
@@ -34,18 +34,18 @@
 //
 // A leader's store contains changes that are not committed yet. So a leader that is deposed is
 // tentative until it knows the outcome of its last entries. If all are committed, it becomes a
-// follower. If one is replaced, or a batch was never proposed, the process executes itself again.
-// It does the same to install a snapshot: the data of an open store is never replaced.
+// follower. If one is replaced, or a batch was never proposed, the process starts itself again with
+// exec. It does the same to install a snapshot: the data of an open store is never replaced.
 //
 // # Locks
 //
-//	journal.mu      batches on their way, and positions
-//	Member.mu       the role, the members, who waits
-//	tasks.mu        what is to be done
-//	clocks.mu       how far the clocks of other members are off; the group's mutex is locked meanwhile
+//	journal.mu      batches that are not committed yet, and positions
+//	Member.mu       the role, the members, and the waits for other members
+//	tasks.mu        the queue of work
+//	clocks.mu       differences of other members' clocks; the group's mutex is locked meanwhile
 //
-// in this order; none is held while a store, a group, a transport or a function of a caller is
-// called.
+// must be locked in this order. None is held while a store, a group, a transport or a function of a
+// caller is called.
 //
 // # Time
 //

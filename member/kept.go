@@ -10,8 +10,9 @@ import (
 // A checkpoint releases the log that a start does not need, except for what backups, the archive
 // and other members need. For members that are behind, the log is kept up to KeptLog, in bytes on
 // disk. A member that needs more takes a snapshot. After that it must find the rest in the log, or
-// it would need the next snapshot: so more is kept for it until it has caught up. That is as much
-// as the snapshot has, since the time that a member needs for that grows with it.
+// it would need the next snapshot: so more is kept for it until it has caught up. The bound is then
+// the size of the snapshot, or lagFactor times KeptLog if that is more: a member needs more time
+// for a larger snapshot.
 
 const (
 	// lagFactor times KeptLog is kept at least for a member that continues after a snapshot.

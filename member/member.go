@@ -25,7 +25,7 @@ import (
 	"keyp/storage/format"
 )
 
-// Host is the server, as far as a member needs it.
+// Host is the part of the server that a member uses.
 type Host interface {
 	// SetFollower changes the store's role on the loop, as soon as the server's tasks allow it, and
 	// then calls done there. It does nothing if ctx ends before.

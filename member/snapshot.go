@@ -24,10 +24,10 @@ import (
 
 // The log of the leader may no longer contain the entries that a member lacks. Then the leader
 // sends the member a message without data. The member asks for a snapshot, stores it as a file, and
-// executes itself again. The next start installs the snapshot. A snapshot contains the data file of
-// the leader's last checkpoint, and log entries. Its base is a log entry that the data file
-// contains, with all earlier ones. The entries follow the base, up to the last committed one.
-// Without these entries the data file does not show the state of one moment.
+// starts its process again with exec. This next start installs the snapshot. A snapshot contains
+// the data file of the leader's last checkpoint, and log entries. Its base is a log entry that the
+// data file contains, with all earlier ones. The entries follow the base, up to the last committed
+// one. Without these entries the data file does not show the state of one moment.
 
 // note is the JSON text in Header.Note of a snapshot.
 type note struct {

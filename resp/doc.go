@@ -12,9 +12,8 @@
 // small the pieces that arrive. Memory follows the bytes received, never the
 // lengths announced.
 //
-// Writer appends replies to a byte slice. It allocates nothing but the growth of
-// that slice. The types that exist in RESP3 only have a RESP2 form, so a handler
-// writes a reply once:
+// Writer appends replies to a byte slice. It allocates memory only to let that slice grow. For each
+// type that only RESP3 has, Writer has a form in RESP2. So a handler writes a reply once:
 //
 //	            RESP2              RESP3
 //	Null        $-1                _

@@ -9,9 +9,9 @@ import (
 )
 
 // LongDouble is the number type of INCRBYFLOAT and HINCRBYFLOAT: the long double of x86, with 80
-// bits and a mantissa of 64. It is the same here on every processor, so that 10.50 + 0.1 is 10.6
-// and 1e17 + 1 is exact. Redis on other processors uses the long double of their C compiler, and
-// can differ in the last digits.
+// bits and a mantissa of 64. Here it is the same on every processor. So 10.50 + 0.1 is 10.6, and
+// 1e17 + 1 is exact. Redis on other processors uses the long double of their C compiler, and can
+// differ in the last digits.
 //
 // The zero value is 0. One difference from x86 is that numbers below 2^-16382 keep
 // their full mantissa; no text with 17 decimals shows it.

@@ -7,7 +7,7 @@ import (
 )
 
 // Limits bound the size of one command. A limit is applied when a length is read. So a change
-// between two calls of Next (AUTH, CONFIG SET) counts from the next header on.
+// between two calls of Next (AUTH, CONFIG SET) applies to the lengths that are read after it.
 type Limits struct {
 	MaxBulk   int64 // bytes of one argument (proto-max-bulk-len)
 	MaxInline int   // bytes of an inline command or a length line, without its end

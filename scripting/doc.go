@@ -10,8 +10,8 @@
 // reused. The state of a library (cjson's options, the random numbers) is reset before each script.
 //
 // A library of functions has a state of its own. While its program runs, its environment has only
-// redis.register_function and redis.log, as in Redis. Then the same table gets all globals and is
-// the environment of its functions.
+// redis.register_function, redis.log and the log levels. Then the same table gets all globals and
+// is the environment of its functions.
 //
 // # Bounds
 //

@@ -7,8 +7,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// msgpackNesting is how deep tables are packed; deeper tables become nil. Unpacking goes no deeper
-// than msgpackDepth.
+// msgpackNesting is the maximum nesting depth of tables that are packed; deeper tables become nil.
+// msgpackDepth is the maximum depth of data that is unpacked.
 const (
 	msgpackNesting = 16
 	msgpackDepth   = 10000

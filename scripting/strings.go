@@ -6,7 +6,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// openString makes the string library, in which strings also find their methods.
+// openString makes the string library, which is also where strings find their methods.
 func (st *state) openString() {
 	library := st.library("string", map[string]lua.Builtin{
 		"byte": stringByte, "char": stringChar, "dump": stringDump, "find": stringFind,

@@ -11,8 +11,11 @@ import (
 //	> <         big endian, little endian                            !n   align to n
 //	x           a byte of padding          b B h H l L T  integers of 1, 2, 8, 8 bytes
 //	iN IN       integer of N bytes, 4      f d            floating point
-//	s           string up to a NUL         cN             string of N bytes; c0: of the
-//	' '         nothing                                   length given before it
+//	s           string up to a NUL         cN             string of N bytes
+//	' '         nothing
+//
+// With c0, pack writes the whole string, and unpack takes the number that it has read just before
+// as the length.
 const (
 	structMaxInt = 32
 	structAlign  = 8 // of "!" without a number

@@ -2,9 +2,9 @@ package server
 
 import "time"
 
-// complaints bound how much clients can make the server log. Some complaints of each kind are
-// logged at once. After that there is one for every complaintPause, which says how many were left
-// out.
+// complaints bound how much clients can make the server log. The first complaints of each kind are
+// logged at once. After them only one is logged in each complaintPause, with the number of those
+// that were not logged.
 type complaints map[string]*complaint
 
 type complaint struct {

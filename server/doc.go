@@ -1,7 +1,7 @@
-// Package server is the event loop: it accepts connections, parses what they send,
-// runs the commands, makes their effects durable once per pass, and writes the
-// replies. One goroutine, locked to its thread, does all of it; a connection costs a
-// small struct and no goroutine, also with TLS (tls.go), but for its handshake (greet.go).
+// Package server is the event loop: it accepts connections, parses their input, runs the commands,
+// makes their effects durable once per pass, and writes the replies. One goroutine, locked to its
+// thread, does all of this, except for commands that may take long (tasks.go). A connection costs a
+// small struct and no goroutine, even with TLS (tls.go), except during its handshake (greet.go).
 //
 // # The pass
 //
@@ -18,24 +18,24 @@
 //
 // # Invariants
 //
-//   - Everything reached from the loop (sessions, clients, timers) belongs to its
-//     goroutine. Others post a function to the mailbox and wake the loop.
-//   - No byte leaves before the state that it shows is durable: a session's output
-//     remembers from which byte on which LSN is needed, and the order is kept.
-//   - Sockets are watched edge-triggered, so a session remembers that it may be
-//     readable until a read has said otherwise. A session that can go on is in the
-//     run queue; one that cannot (it waits for something, its client reads too little, it has
-//     no input) is not, and whatever ends that puts it back.
-//   - A session reads from its socket only when its reader has no complete command.
-//     So unparsed input is one incomplete command and one read, however long the
-//     pipeline is; the rest stays with the client.
+//   - Everything reached from the loop (sessions, clients, timers) belongs to its goroutine. Others
+//     post a function to the mailbox and wake the loop.
+//   - No byte leaves before the state that it shows is durable. A session's output records which
+//     LSN must be durable from which byte on. The bytes leave in order.
+//   - Sockets are watched edge-triggered, so a session remembers that its socket may be readable
+//     until a read finds nothing more. A session that can go on is in the run queue. A session is
+//     not in it while it waits for something, its client reads too little, or it has no input. The
+//     event that ends this puts the session back.
+//   - A session reads from its socket only when its reader has no complete command. So unparsed
+//     input is one incomplete command and one read, however long the pipeline is; the rest stays
+//     with the client.
 //   - A session has one state (state.go), which says whether it runs commands, what it waits for,
-//     or how it ends. While it waits (for keys that are being loaded, a task, the end of CLIENT
-//     PAUSE) its reader is not touched, so its arguments stay valid. One whose command waits for a
-//     change of a key (blocked.go) may have none: its arguments are copies.
-//   - A closed descriptor is given back to the system at the end of the pass, when no
-//     event of this pass can name it any more. Late results find the session by
-//     pointer and see that it is closed; a session is never used twice.
+//     or how it ends. While it waits for keys that are being loaded, for a task, or for the end of
+//     CLIENT PAUSE, its reader is not touched. So its arguments stay valid. A session whose command
+//     waits for a change of a key (blocked.go) may have no reader: its arguments are copies.
+//   - The descriptor of a closed session is closed only at the end of the pass, when no event of
+//     this pass can name it any more. Results that come late find the session by pointer and see
+//     that it is closed. A session is never used twice.
 //
 // # Memory
 //

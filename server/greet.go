@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A TLS handshake costs about a millisecond of arithmetic, so it runs on a goroutine of its own,
-// which begins with the client's first byte and ends with the handshake. It never uses the socket:
-// it and the loop use the wire in turn.
+// A TLS handshake costs about a millisecond of computation, so it runs on a goroutine of its own.
+// This goroutine begins with the client's first byte and ends with the handshake. It never uses the
+// socket: it and the loop use the wire in turn.
 //
 //	loop                                      handshake
 //	input comes: fetched ────────────────►    computes, writes to wire.out

@@ -8,8 +8,8 @@ import (
 )
 
 // A member of a group serves clients according to its role, which Dispatch checks for each command.
-// This file handles the other effects of a change of the role. It also holds back replies of the
-// leader until it is certain that it led when they were made.
+// This file handles the other effects of a change of the role. It also holds back the replies of a
+// leader until it is certain that this member was still the leader when they were made.
 
 // leaseLook is how often the loop looks again for a lease while replies wait for one.
 const leaseLook = 5 * time.Millisecond

@@ -12,8 +12,9 @@ import (
 //	rung = true                   asleep = true
 //	if asleep, clear it: write    if not rung: sleep
 //
-// Whichever comes first, one of the two sees the other's store. After close it drops everything. So
-// a late result is lost, and nothing is written to a descriptor whose number may have a new owner.
+// Whichever comes first, one of the two sees the other's store. After close the mailbox drops
+// everything. So a late result is lost, and nothing is written to a descriptor whose number may
+// have a new owner.
 type mailbox struct {
 	poll    *poller
 	rung    atomic.Bool // something has changed since begin

@@ -8,7 +8,8 @@ import (
 )
 
 // memory bounds the memory of all clients together: their input, their output, and the state kept
-// for them. Over the limit the clients with most are closed, until the sum is below it.
+// for them. If the sum is above the limit, the clients that use the most memory are closed until it
+// is below the limit.
 //
 // Sessions are in classes by size, so one of the largest is found at once. A session is counted
 // again at the end of a turn in which it grew much, and of each pass that served it. It is also

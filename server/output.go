@@ -7,7 +7,7 @@ import (
 )
 
 // dependency records that the output from a position on shows the state of the log at an LSN. That
-// output must not leave before the log is durable up to there.
+// output must not leave before the log is durable up to that LSN.
 type dependency struct {
 	from uint64 // position in the connection's output
 	lsn  uint64

@@ -2,7 +2,7 @@ package server
 
 import "time"
 
-// seams is what tests change in a loop, in one place.
+// seams contains the parts of a loop that tests may replace.
 type seams struct {
 	superviseEvery time.Duration // see the constant of this name
 	watchdogPause  time.Duration // see the constant of this name

@@ -21,12 +21,13 @@ import "fmt"
 //	from any of these        condemn ─► condemned              over a limit: closed with the pass
 //	from any at all          end ─────► closed
 //
-// While a command waits, its session is in a state of for…, until it has a reply or runs again. A
-// session that still waits may finish, too (its client has gone). A failed handshake lingers.
+// While a command waits, its session is in one of the states whose names begin with "for", until
+// the command has a reply or runs again. A session that waits may also finish, because its client
+// has gone. A session whose handshake has failed lingers.
 //
-// Facts that are independent of the state have fields of their own: what the socket is ready for
-// (readable, eof, full …), in which of the loop's lists the session is, and stalled: the output
-// before a command that waits may be more than its client reads.
+// Facts that are independent of the state have fields of their own: the readiness of the socket
+// (readable, eof, full …), and the lists of the loop that contain the session. Another such field
+// is stalled: the output before a command that waits may be more than its client reads.
 type state uint8
 
 const (

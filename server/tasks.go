@@ -15,16 +15,17 @@ import (
 )
 
 // tasks are the commands for which Dispatch returns Task: they may take long, so the loop does not
-// wait for them. A task's scope, which commands knows, determines what it has locked and which
-// sessions wait for that. This file determines on which goroutine it runs.
+// wait for them. Package commands determines a task's scope. The scope decides what the task has
+// locked, and which sessions wait for that. This file decides on which goroutine the task runs.
 //
 //   - Pinned and Global: most are brief, and handing one to another goroutine costs more than it
-//     takes. So a task begins on the loop's own goroutine, in its session's turn. When the supervisor
-//     finds it twice (superviseEvery), that goroutine stays with it, and another one becomes the loop
-//     (takeOver). One that begins outside a turn, when its session has waited, has a goroutine of its
-//     own from the start.
-//   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked of
-//     each lane (commands.Lane) run at a time, more wait in its queue.
+//     takes. So a task begins on the loop's own goroutine, in its session's turn. When the
+//     supervisor finds the same task twice (superviseEvery), this goroutine continues with the
+//     task, and another one becomes the loop (takeOver). A task that begins outside a turn, because
+//     its session has waited, has a goroutine of its own from the start.
+//   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. At most
+//     maxUnlocked tasks of each lane (commands.Lane) run at a time. The others wait in the queue of
+//     the lane.
 //
 // The loop waits for none of them. A session whose command needs something that a task has locked
 // waits for the task's end (forTask). It then has its turn before all others. Once a script has run

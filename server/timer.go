@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// timer calls run on the loop at a reading of Mono. Its owner sets and stops it
-// through timers; it may be set again, also from within run.
+// timer is a function, run, that the loop calls when Mono reaches the time at. The owner of a timer
+// sets and stops it through timers. It may be set again, even by run.
 type timer struct {
 	at    time.Duration
 	run   func()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TLS, between a session and its socket. After the handshake (greet.go) there is no goroutine for
-// it. The loop reads sealed data from the socket and opens it, and seals the data that it sends, as
-// with other sockets.
+// This file is the layer of TLS between a session and its socket. After the handshake (greet.go) no
+// goroutine is needed for TLS. The loop reads encrypted ("sealed") data from the socket and
+// decrypts it. It encrypts the data that it sends, and sends it as on other sockets.
 //
 //	session.read  ◄── tls.Conn.Read  ◄── wire.Read    recv(2); "again" when there is no more
 //	session.write ──► tls.Conn.Write ──► wire.Write   into wire.out, which never blocks
@@ -20,13 +20,13 @@ import (
 //
 // Invariants:
 //
-//   - Output counts as sent when its sealed form has left, all of it: until then the
-//     session keeps it, so its limits, its stalling and its end are those of any session.
-//   - wire.out holds at most one piece of output (sealPiece), and what the protocol
-//     itself has to say (session tickets, key updates, alerts) up to maxSealed in all.
-//   - crypto/tls may be read again after an error that is Temporary: it keeps the part
-//     of a record that has come. It may not be written to again after any error, and
-//     wire.Write returns one only when the connection is to end.
+//   - Output counts as sent when all of its sealed form has left. Until then the session keeps it.
+//     So the limits, the stalling and the end of a session are the same as without TLS.
+//   - wire.out holds at most one piece of output (sealPiece) and messages of TLS itself (session
+//     tickets, key updates, alerts), up to maxSealed in all.
+//   - A tls.Conn may be read again after an error that is Temporary: it keeps the part of a record
+//     that has arrived. It may not be written to again after any error, so wire.Write returns an
+//     error only when the connection is to end.
 const (
 	// sealPiece is the output in bytes that is sealed before it is sent.
 	sealPiece = 64 << 10

@@ -20,7 +20,7 @@ import (
 	"keyp/internal/config"
 )
 
-// TLS is the configuration that the options for TLS describe, which CONFIG SET renews.
+// TLS is the configuration from the options for TLS. CONFIG SET renews it.
 type TLS struct{ config atomic.Pointer[tls.Config] }
 
 // Config returns the present configuration, for new connections. It must not be changed.

@@ -7,9 +7,10 @@ import (
 	"keyp/commands"
 )
 
-// park parks a session whose command may not run yet. It waits for the end of a task (forTask) or
-// of CLIENT PAUSE (forPause), or until the group's leader is known (forGroup). A session whose
-// command also waits for keys stays in that wait, and its command is tried again afterwards.
+// park parks a session whose command may not run yet. The session then waits for the end of a task
+// (forTask) or of CLIENT PAUSE (forPause), or until the group's leader is known (forGroup). A
+// session with a blocking command that waits for keys stays in that wait, and the command is tried
+// again afterwards.
 func (l *loop) park(s *session, why state, args [][]byte) {
 	if why == forPause && s.left() {
 		l.dropPaused(s)

@@ -1,9 +1,9 @@
 package storage
 
-// Change is a key whose value or deadline changed, or that is gone: removed, expired, renamed. An
-// observer looks the key up to find out which. A key may be reported several times, or although it
-// did not change. Changes to the groups of a stream are reported only where Stream.Signal is
-// called.
+// Change is a key whose value or deadline changed, or that was removed, expired or renamed. An
+// observer looks the key up to find out what happened. A key may be reported several times, or
+// although it did not change. Changes to the groups of a stream are reported only where
+// Stream.Signal is called.
 type Change struct {
 	DB int
 	// Key is valid during the call only. nil means all keys of the database, which was emptied or

@@ -34,9 +34,9 @@ import (
 //  3. Record the noted state, with the rotation's segment as the first one needed, and
 //     release older segments.
 //
-// A checkpoint is fuzzy: the file ends up newer than the noted state in places. That is why records
-// are idempotent and carry generations. It is paced to half duty, so that the server keeps its
-// latency.
+// A checkpoint is fuzzy: in places the file is newer than the noted state. That is why records are
+// idempotent and carry generations. After each piece of work the checkpoint pauses for as long as
+// that took, unless it has to hurry. So the latency of commands stays low.
 type checkpointer struct {
 	// Constant.
 	s    *Store
@@ -434,6 +434,7 @@ func (cp *checkpointer) markClean(b *cpBatch, w *batchWriter) {
 		k := s.keyIn(e.sl, e.gone)
 		e.p.shard.mu.Lock()
 		if c := e.p.find(e.sl, k); c != nil && c.Is(hashtable.Tomb) && !c.Is(hashtable.Dirty) {
+			e.p.toDisk(k, 0)
 			e.p.drop(e.sl, c)
 		}
 		e.p.shard.mu.Unlock()

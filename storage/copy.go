@@ -16,14 +16,13 @@ import (
 // that is stored by element is copied in portions, over several batches if it is large. Its record
 // is written with each portion. Before the last portion is on disk, the file has part of the value
 // under a record with a wrong count. If the server ends there, the log has the missing part:
-//
-//   - The log states a new value whole: a value becomes stored by element only by a record that
-//     states it (see regenerate).
+//   - The log states a new value as a whole: a value becomes stored by element only by a record
+//     that states it (see regenerate).
 //   - For any other value the log has each change since the last finished checkpoint.
 //
-// So replay starts with the file's part and completes it from the log. If the log states the value
-// whole, the elements left by such a checkpoint are useless. They are deleted before the value is
-// copied again.
+// So replay starts with the part in the file and completes it from the log. If the log states the
+// value as a whole, the elements that such a checkpoint left in the file are useless. They are
+// deleted before the value is copied again.
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
 func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,

@@ -12,8 +12,8 @@
 //
 // # Invariants
 //
-//   - Memory equals the log: a batch that replays from the newest checkpoint gives the
-//     same keys, values and deadlines.
+//   - Memory equals the log: a replay from the newest checkpoint gives the same keys, values and
+//     deadlines.
 //   - A cell without the flag Dirty has the state that the data file has, or will have after the
 //     checkpoint under way commits. Only such cells leave memory.
 //   - In a slot that is not partial, a key that is not in the table does not exist. In a partial

@@ -80,7 +80,7 @@ func (s *Store) WalkDue(from, until int64, every uint64, visit func([]DueKey) bo
 			return false
 		}
 		for _, k := range list {
-			if every == 1 || k.key.Hash%every == 0 {
+			if k.DB < s.options.Databases && k.key.Hash%every == 0 {
 				w.add(k.DB, k.Name, k.At, k.Element)
 			}
 		}
@@ -240,7 +240,7 @@ func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
 func (sh *shard) missing(list []diskDue) (sure, unsure []diskDue) {
 	for _, e := range list {
 		e.DB = sh.store.dbOf(e.space)
-		if e.DB < 0 || e.DB >= sh.store.options.Databases {
+		if e.DB < 0 {
 			continue
 		}
 		p := sh.mu.parts[e.DB]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -22,8 +23,9 @@ import (
 // A step of the walk reads some entries of ttl, and then locks all shards, one after the other. An
 // entry counts if its key is not in memory at that time. It does not count if the key has left
 // memory since the last step. Such a key counts with the deadline that it had when it left memory.
-// An entry that counts agrees with the record of its key, because no key leaves memory while
-// changes of ttl are pending for its slot.
+// An entry that counts agrees with the record of its key: no key leaves memory while changes of ttl
+// are pending for its slot. A deleted key is forgotten earlier, so entries of such a slot are
+// compared with the records.
 
 // diskDues counts the next deadlines of a part's keys that are only on disk.
 type diskDues struct {
@@ -58,7 +60,7 @@ func (d *diskDues) knows(entry []byte) bool {
 	return d.through == nil || bytes.Compare(entry, d.through) < 0
 }
 
-// toDisk counts a key that leaves memory; due 0: it has no deadline, or is gone.
+// toDisk counts a key that leaves memory; due 0: it has no deadline, or is deleted.
 func (p *part) toDisk(k Key, due int64) {
 	if due != 0 {
 		p.moves++
@@ -209,7 +211,9 @@ func (w *diskWalk) step(v View, most int) error {
 		for n < len(list) && shardOf(list[n]) == sh.num {
 			n++
 		}
-		if err := v.locked(sh, func() { sh.learnDisk(list[:n], next) }); err != nil {
+		var damage error
+		err := v.locked(sh, func() { damage = sh.learnDisk(list[:n], next) })
+		if err = errors.Join(err, damage); err != nil {
 			return err
 		}
 		list = list[n:]
@@ -227,19 +231,21 @@ func (p *part) onlyDisk(k Key) bool {
 	return sl.partial && p.find(sl, k) == nil
 }
 
-// learnDisk counts the shard's keys among the entries of a step, which ends at next.
-func (sh *shard) learnDisk(list []diskDue, next []byte) {
+// learnDisk counts the shard's keys among the entries of a step, which ends at next. With an error,
+// which is about the data file, it counts none.
+func (sh *shard) learnDisk(list []diskDue, next []byte) error {
+	sure, unsure := sh.missing(slices.DeleteFunc(list, func(e diskDue) bool { return e.At <= 0 }))
+	list, err := sh.store.certain(sure, unsure)
+	if err != nil {
+		return err
+	}
 	for _, e := range list {
-		db := sh.store.dbOf(e.space)
-		if db < 0 || sh.mu.parts[db] == nil || e.At <= 0 {
+		d := sh.mu.parts[e.DB].disk
+		if d == nil || d.knows(format.TTLKey(nil, e.At, e.on)) {
 			continue
 		}
-		p := sh.mu.parts[db]
-		if d := p.disk; d == nil || d.knows(format.TTLKey(nil, e.At, e.on)) || !p.onlyDisk(e.key) {
-			continue
-		}
-		if _, left := p.disk.left[string(e.on)]; !left {
-			p.disk.cells.Add(e.At)
+		if _, left := d.left[string(e.on)]; !left {
+			d.cells.Add(e.At)
 		}
 	}
 	for _, p := range sh.mu.parts {
@@ -257,4 +263,5 @@ func (sh *shard) learnDisk(list []diskDue, next []byte) {
 		}
 		d.left, d.size = nil, 0
 	}
+	return nil
 }

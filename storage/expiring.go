@@ -25,10 +25,10 @@ import (
 // key is in memory (ownDeadlines), or of the store if it is only on disk (laterDeadlines).
 //
 // A page looks at memory first, and then at the disk. A key that is only on disk at the first look
-// stays in ttl for as long as its deadline stays and it is not loaded; keys that are loaded
-// meanwhile are noted. So a key that moves between the two is found in one of them at least, and a
-// key that is found twice is listed once. An entry of ttl is compared with memory, and with the
-// key's record if memory does not know the key. A key whose deadline changes meanwhile may be
+// stays in ttl until its deadline changes or it is loaded, and keys that are loaded meanwhile are
+// noted. So a key that moves between the two is found in one of them at least, and a key that is
+// found twice is listed once. An entry of ttl is compared with memory. If memory does not know the
+// key, the entry is compared with the key's record. A key whose deadline changes meanwhile may be
 // missing, or be listed at a later place.
 
 // DueCursor is a place in the order in which keys are due.

@@ -9,8 +9,8 @@ import (
 	"keyp/ttl"
 )
 
-// ownDeadlines contains own deadlines of a part's keys in memory: of those keys that the index
-// lists under an earlier deadline, which is an element's. The zero value has none.
+// ownDeadlines contains the own deadlines of some keys of a part in memory. These are the keys that
+// the expiration index lists under the earlier deadline of an element. The zero value has none.
 type ownDeadlines struct {
 	index *ttl.Index       // nil until there was one
 	at    map[uint64]int64 // by id

@@ -15,10 +15,10 @@ import (
 // stay in the store until the leader's removal comes. So the server that leads at the removal
 // reports it, once (hooks.go). A follower's store does none of the following:
 //
-//   - removals by look-ups (Txn.live), by the reaper and diskDeadlines, and after a step back of the
-//     clock (stepBack),
-//   - records of the time (logTime), of the guard of the clock (guard.go), and the moves of its
-//     end,
+//   - removals by look-ups (Txn.live), by the reaper and diskDeadlines, and after a step back of
+//     the clock (stepBack),
+//   - log records of the time (logTime) and of the clock's guard (guard.go), and the moves of
+//     deadlines at the end of the guard,
 //   - actions that hooks begin by themselves,
 //   - moves of deadlines by reads, under a policy that slides them.
 //

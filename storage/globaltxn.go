@@ -13,13 +13,15 @@ import (
 // with the whole keyspace locked (BeginGlobal). If it takes long it shares the keyspace: it unlocks
 // the shards that it has not used (Share), and later locks the shards of further keys before it
 // uses them (Use). Shards that it has used stay locked until it ends. That is two-phase locking. In
-// shards that it has not used yet other transactions run before it, everywhere else after it.
+// a shard that it has not used yet, other transactions run before it. In all other shards they run
+// after it.
 //
 // There is no deadlock, although the global transaction locks shards out of their order:
 //
-//   - There is one global transaction at a time, and it has the gate from begin to end. Another
-//     transaction that waits for a shard while it has locked another one needs the gate for that
-//     (Store.lock). Or it gives up when it finds a shard of the global transaction (Begin).
+//   - There is one global transaction at a time, and it holds the gate from its begin to its end.
+//     Any other transaction that waits for a shard while it has locked another one needs the gate
+//     for that (Store.lock). Or it gives up when it meets a shard of the global transaction
+//     (Begin).
 //   - All others lock one shard at a time.
 //
 // The event loop must never wait for a global transaction. So the global transaction announces

@@ -12,9 +12,9 @@ import (
 // at the end of the command, when its counts are updated (FlushValues).
 //
 // Calls must be quick: the shard of the key is locked. They may use the transaction, and nothing
-// else of the store. The governor is not asked about keys of an Exempt transaction and of the
-// system database. About keys of types with deadlines of their own it is asked only when a command
-// sets or removes the deadline.
+// else of the store. The governor is not asked about keys of an Exempt transaction or of the system
+// database. For types that have deadlines of their own, it is asked only when a command sets or
+// removes the deadline.
 type Governor interface {
 	// Governs reports whether the governor has a rule about a key; otherwise other calls have no
 	// effect.

@@ -7,10 +7,10 @@ import (
 	"keyp/storage/object"
 )
 
-// Hooks are the calls that the engine makes to features which are built on it (features/outbox and
-// features/leases, which commands/features.go joins). The engine knows nothing else of them. Where
-// there is a transaction, it has the shard of the key locked. A store that is opened read-only has
-// NoHooks.
+// Hooks are the calls that the store makes to features which are built on it (features/outbox and
+// features/leases, which commands/features.go joins). The store knows nothing else of them. If a
+// call passes a transaction, that transaction has the shard of the key locked. A store that is
+// opened read-only has NoHooks.
 type Hooks interface {
 	// Start reads the feature's own data when the store is opened, before anything is due. quit is
 	// done when the store begins to close.

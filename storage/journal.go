@@ -9,13 +9,14 @@ import (
 	"keyp/storage/wal"
 )
 
-// Journal is the log as the store and the server use it. Append adds batches, and positions (LSNs)
-// show their state. The log of a server that is alone is a wal.Log. A replicated log has a leader,
+// Journal is the log as the store and the server use it. Append adds a batch and returns its
+// position (LSN). The log of a server that is alone is a wal.Log. A replicated log has a leader,
 // and the last batches of the leader may be taken back when another server becomes the leader. So a
 // batch before a position may be in three states:
 //
 //	durable   It may be acknowledged: replies and messages that show it may be sent.
-//	          Alone: it is synced, or under a laxer policy written. Replicated: it is committed.
+//	          Alone: it is synced; with a laxer policy it is only written. Replicated: it is
+//	          committed.
 //	synced    It is on this server's disk, whatever the policy is. As long as it is not durable, a
 //	          replicated log may take it back.
 //	settled   It is on this server's disk and will never be taken back. Only settled batches reach

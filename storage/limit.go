@@ -7,12 +7,13 @@ import (
 	"keyp/ttl"
 )
 
-// Limit is a key's limits within a transaction. The value's method of the same name describes each
-// change. After a change, Settle must be called before anything else changes the key. Policies do
-// not decide on the keys: the transaction is Exempt.
+// Limit accesses the limits of a key within a transaction. Each method that changes them is
+// documented at the method of object.Limit with the same name. After a change, Finish must be
+// called before anything else changes the key. Policies do not decide on these keys: the
+// transaction is Exempt.
 type Limit struct {
 	handle
-	// Of a missing key, which gets it with Settle: in one record, with its deadline.
+	// Of a missing key, which gets it with Finish: in one record, with its deadline.
 	made *object.Limit
 	one  *oneLimit // made is in it; nil: it is not
 }

@@ -338,7 +338,9 @@ func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
 		}
 	})
 	for _, c := range idle {
-		p.drop(sl, p.find(sl, Key{Hash: p.shard.store.hash(p.name(c)), Name: p.name(c)}))
+		k := p.shard.store.keyIn(sl, p.name(c))
+		p.toDisk(k, 0)
+		p.drop(sl, p.find(sl, k))
 	}
 	sl.partial, sl.verified = false, true
 	p.shard.store.partials.Add(-1)

@@ -6,10 +6,11 @@ import (
 	"keyp/storage/object"
 )
 
-// The server's own data (the libraries of functions) is in a database of its own, after those that
-// clients can select. It is durable, checkpointed, kept by compaction and checked like any other.
-// FLUSHALL and SWAPDB do not touch it, and its events and changes are not reported. Its keyspace id
-// never changes, so that it stays the same when the number of databases does (format.SystemSpace).
+// The server's own data is in a database of its own, after those that clients can select. Examples
+// are the libraries of functions and the record of the clock's guard. This database is durable,
+// checkpointed, kept by compaction and checked like any other. FLUSHALL and SWAPDB do not touch it,
+// and its events and changes are not reported. Its keyspace id never changes, so it stays the same
+// when the number of databases changes (format.SystemSpace).
 
 // SystemKey returns a key of the server's own data, for transactions like any key.
 func (s *Store) SystemKey(name string) Key { return s.Key(s.options.Databases, []byte(name)) }

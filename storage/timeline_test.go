@@ -812,3 +812,94 @@ func BenchmarkTimelineWithin(b *testing.B) {
 		h.evict()
 	}
 }
+
+// A timeline counts no key that a checkpoint under way has deleted: the bucket ttl has its entry
+// until the end, and memory has forgotten the key. The counts that it begins stay right.
+func TestTimelineDuringCheckpoint(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 60
+	set := func(i int, d ttl.Deadline) {
+		k := h.s.Key(1, fmt.Appendf(nil, "key%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), d, Event{}) }, k)
+	}
+	for i := range keys {
+		set(i, ttl.At(now+10_000+int64(i)))
+	}
+	h.saved()
+	h.evict()
+	for i := range keys {
+		switch k := h.s.Key(1, fmt.Appendf(nil, "key%d", i)); i % 4 {
+		case 0:
+			h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
+		case 1:
+			set(i, ttl.At(now+20_000+int64(i)))
+		case 2:
+			set(i, ttl.Deadline{})
+		}
+	}
+	count := func(want ...int64) {
+		t.Helper()
+		list, err := h.s.Timeline(1, Instant{At: now + 10_000}, Instant{At: now + 30_000}, 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range list {
+			if s.Low > want[i] || s.High < want[i] {
+				t.Errorf("span %d has from %d to %d keys, want %d", i, s.Low, s.High, want[i])
+			}
+		}
+	}
+	looks := 0
+	h.s.options.Testing.OnStep = only(StepPending, func() error {
+		looks++
+		count(keys/4, keys/4)
+		return nil
+	})
+	h.saved()
+	if looks == 0 {
+		t.Error("no change of ttl was pending")
+	}
+	count(keys/4, keys/4)
+	h.evict()
+	count(keys/4, keys/4)
+}
+
+// A step of the walk over ttl reads entries, and a checkpoint deletes their keys before the step
+// looks at memory.
+func TestTimelineBesideDeletion(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	k := h.s.Key(0, []byte("key"))
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+10_000), Event{}) }, k)
+	h.saved()
+	h.evict()
+	w := &h.s.diskWalk
+	if err := w.begin(h.s.View); err != nil {
+		t.Fatal(err)
+	}
+	list, next, err := h.s.readDue(w.turn.cursor, math.MaxInt64, 10)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
+	h.saved()
+	for _, sh := range h.s.shards {
+		var its []diskDue
+		if sh.num == h.s.ShardOf(k) {
+			its = list
+		}
+		sh.mu.Lock()
+		err := sh.learnDisk(its, next)
+		sh.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.turn.cursor = next
+	if n := h.s.shards[h.s.ShardOf(k)].mu.parts[0].disk.cells.Len(); n != 0 {
+		t.Errorf("%d deadlines on disk are counted", n)
+	}
+}

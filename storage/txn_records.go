@@ -16,9 +16,9 @@ func (p *part) logCounts(t *Txn) {
 	}
 }
 
-// logReaped logs that everything of the shard due by through is gone; none of it may still be
-// counted. Replay removes it in order, so nothing that was seen expired returns, whatever the wall
-// clock does over a restart.
+// logReaped logs that all keys and elements of the shard that are due by through are gone. The
+// counts must not include them any more. Replay removes them in order, so nothing that was seen
+// expired returns, whatever the wall clock does over a restart.
 func (sh *shard) logReaped(t *Txn, through int64) {
 	if through <= sh.mu.logged {
 		return

@@ -13,7 +13,7 @@ import (
 	"keyp/ttl"
 )
 
-// Unfinished is a key whose value is in the data file only in part, or under two names.
+// Unfinished is a key whose value is only partly in the data file, or is there under two names.
 type Unfinished struct {
 	Space uint32
 	Name  string

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// maxCells bounds the cells of a Cells, some 80 KB.
+	// maxCells is the largest number of cells in a Cells, which then takes some 80 KB.
 	maxCells = 4096
 	// minCell is the size of an index's cells while it has few entries. The entries of such a cell
 	// are counted in a microsecond.

@@ -8,7 +8,8 @@ package ttl
 // move is a postponed move: the deadline of an entry in the tree, and its own later one.
 type move struct{ from, to int64 }
 
-// maxPostponed bounds how many moves an index postpones: settle then takes some milliseconds.
+// maxPostponed bounds how many moves an index postpones: applyPostponed then takes some
+// milliseconds.
 const maxPostponed = 8192
 
 // PostponedBytes is the approximate memory of a postponed move, in bytes.

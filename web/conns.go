@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// MaxConns bounds the connections, and with them the requests at a time.
+// MaxConns bounds the connections, and so the requests at a time.
 const MaxConns = 64
 
 // conns bounds the number of connections. A new connection over the limit replaces the one that has

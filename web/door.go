@@ -14,7 +14,7 @@ import (
 	"keyp/commands"
 )
 
-// page is a page with its rights.
+// page is a page of the server, with the rights that its visitors need.
 type page struct {
 	// rights returns the reason why a visitor may not see the page; nil: every visitor whom the
 	// admit lets in may see it.

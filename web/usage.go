@@ -9,7 +9,7 @@ import (
 	"keyp/internal/config"
 )
 
-// usage is the content of /usage: the use of each resource, and its limit. Sizes are in bytes; a
+// usage is the content of /usage: the use and the limit of each resource. Sizes are in bytes; a
 // limit of 0 means no limit.
 type usage struct {
 	Memory struct {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Binary returns the path of keyp, which the first call in this process builds. The file is in
-// bin/testkit under the module's root. Later test processes find it there and link again only if a
-// source has changed.
+// Binary returns the path of the keyp executable: KEYP_BIN, if that is set. Otherwise the first
+// call in a process builds it in bin/testkit, under the module's root. Later test processes find
+// the file there, and link it again only if a source has changed.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := binary()

@@ -9,7 +9,8 @@
 //     test.
 //   - The test fails if a server ends by itself, or does not end when it has to. The output of the
 //     server is shown.
-//   - go test's cache knows Keyp's sources: a cached "ok" stands for this Keyp.
+//   - The test cache of the go command depends on Keyp's sources. So a cached "ok" is about the
+//     present Keyp.
 //
 // # Environment
 //
@@ -19,7 +20,8 @@
 //	KEYP_REQUIRE_CHROMIUM=1
 //	                      tests that need a browser fail without one
 //	KEYP_STRESS           the number of rounds in which the store is stressed (storage)
-//	KEYP_KILLS            how often servers are killed by the tests that do so
+//	KEYP_KILLS            the number of kills in tests that kill servers; some tests take a part
+//	                      or a multiple of it, or run only if it is set
 //	KEYP_SEED             the seed of random numbers, a number or "random"; the tests' logs name
 //	                      it, and by default it is the same each time
 //	KEYP_LONG=1           tests take the time for more cases

@@ -8,7 +8,8 @@ import (
 	"keyp/internal/testkit/setup"
 )
 
-// Number returns the number in an environment variable, or otherwise if the variable is not set.
+// Number returns the number in the environment variable called name. If the variable is not set or
+// empty, it returns the value of otherwise.
 func Number(t testing.TB, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)

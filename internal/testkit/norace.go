@@ -2,6 +2,6 @@
 
 package testkit
 
-// Race is whether the test, and so the Keyp that it builds, looks for data races. That makes
-// everything several times slower.
+// Race reports whether the test was built with the race detector. If so, the Keyp that the test
+// builds has the race detector, too. It makes everything several times slower.
 const Race = false

@@ -2,6 +2,6 @@
 
 package testkit
 
-// Race says whether the test, and the keyp that it builds, look for data races. That makes
-// everything several times slower.
+// Race reports whether the test was built with the race detector. If so, the Keyp that the test
+// builds has the race detector, too. It makes everything several times slower.
 const Race = true

@@ -3,16 +3,17 @@
 //
 // # A history
 //
-// A history is a sequence of operations drawn from a seed: commands of all families on few
-// keys, in transactions, scripts and functions; steps of the clock, forward and back;
-// commits, reaping, eviction, checkpoints with operations amid them, compactions, restarts.
-// One goroutine does it all, in an order that the seed decides (storage.Manual), so a seed
-// gives the same history again. Only where bbolt puts its pages depends on the order of Go's maps.
+// A history is a sequence of operations drawn from a seed. The operations are commands of all
+// families on few keys, in transactions, scripts and functions; steps of the clock, forward and
+// back; commits, reaping, eviction, checkpoints with other operations during them, compactions, and
+// restarts. One goroutine runs all operations, in an order that the seed decides (storage.Manual),
+// so a seed gives the same history again. Only where bbolt puts its pages depends on the order of
+// Go's maps.
 //
-// The twin is a second Keyp that gets the same commands at the same instants, and never
-// crashes, checkpoints or evicts. It runs the commands later. After a crash it first runs all
-// operations that were acknowledged. Then its state is compared with the recovered one after each
-// further operation.
+// The twin is a second Keyp that never crashes, checkpoints or evicts. It runs the same commands
+// later, but its clock then shows the times at which the first Keyp ran them. After a crash it
+// first runs all operations that were acknowledged. Then its state is compared with the recovered
+// one, and again after each further operation.
 //
 // # What a crash leaves
 //
@@ -25,7 +26,7 @@
 //     vfs.Mem. bbolt writes data pages in place of unused ones, syncs, writes one of two meta
 //     pages, and syncs. The writes of a transaction's pages count as one moment, since those
 //     that were not synced may be lost in any order.
-//   - A file that is renamed is there under either name until its directory is synced.
+//   - A file that was renamed has one of its two names until its directory is synced.
 //   - After a kill all written data is still there, whether synced or not.
 //
 // Recovery is crashed too, again and again.

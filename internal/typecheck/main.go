@@ -1,6 +1,6 @@
-// Command typecheck checks the types of the whole module, tests included, for other platforms
-// than this one, or with build tags: its arguments, as in linux/arm64 or linux/amd64:browser,race.
-// It compiles nothing, so a platform takes seconds where the compiler takes minutes. `make cross`
+// Command typecheck checks the types of the whole module, tests included. Each argument is a
+// platform, or a platform with build tags: linux/arm64, or linux/amd64:browser,race. The command
+// compiles nothing, so a platform takes seconds where the compiler takes minutes. `make cross`
 // compiles.
 package main
 

@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// Mirror writes to a real file and to a file of a Mem alike. So code that needs a real file, such
-// as bbolt, which maps it, can also lose power in tests. A kill leaves everything written in the
-// real file.
+// Mirror writes the same data to a real file and to a file of a Mem. bbolt maps its file, so it
+// needs a real one. With a Mirror a test can simulate a power cut for such a file, too. After a
+// kill, the real file still contains everything that was written.
 type Mirror struct {
 	real io.WriterAt
 	file File

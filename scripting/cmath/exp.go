@@ -10,8 +10,8 @@ var (
 )
 
 const (
-	// halvings is the number of times that exp's argument is halved before the series. The
-	// result is squared as often after it.
+	// halvings is the number of times that exp halves its argument before it computes the series.
+	// Afterwards the result is squared as many times.
 	halvings = 8
 	// nearOne is the distance from 1 within which the logarithm uses its series.
 	nearOne = 0.02

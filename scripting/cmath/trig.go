@@ -13,7 +13,8 @@ var (
 	cosSeries = append([]pair{{1, 0}}, alternating(factorials(2, 2, 14))...)
 )
 
-// reducible is the largest argument that the bits of halfPi suffice to reduce to a quarter turn.
+// reducible is the largest argument that is reduced to a quarter turn with halfPi: above it, halfPi
+// has too few bits.
 const reducible = 1 << 27
 
 func init() {

@@ -1,8 +1,8 @@
 package lua
 
 const (
-	// maxNested bounds the calls that take Go stack, over all coroutines of a state. A few more are
-	// allowed for error handlers.
+	// maxNested bounds the nested calls that use the Go stack, in all coroutines of a state
+	// together. Error handlers may go a little deeper.
 	maxNested      = 200
 	maxNestedError = maxNested + maxNested/8
 

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// token is a token's kind: the byte itself if it is a single one, or one of these.
+// token is the kind of a token. A token of a single byte has the value of that byte as its kind.
+// All others have one of these constants.
 type token int
 
 const (

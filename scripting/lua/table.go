@@ -12,10 +12,10 @@ import (
 //
 //	array   n slots so that more than half of 1..n are in use; n is a power of two, unless
 //	        a constructor asked for another number
-//	nodes   a power of two. A key goes to its main position, or, when another key sits there
-//	        that belongs there, to the last free node, linked behind it. A key that sits
-//	        elsewhere than it belongs gives way. When no free node is left, both parts are
-//	        sized for the keys that there are.
+//	nodes   a power of two. A key goes to its main position. If a key is there already that has
+//	        the same main position, the new key goes to the last free node, in the same chain.
+//	        If the key there has another main position, that key moves to the free node. When
+//	        no free node is left, the sizes of both parts are chosen again for all keys.
 type Table struct {
 	header
 	array    []Value

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// fileSize is how many bytes of the log a file has before it is ended, about.
+	// fileSize is about how many bytes of the log a file contains when it is complete.
 	fileSize = 64 << 20
 	// lookInterval is how often the archiver looks whether there is something to do, in
 	// milliseconds.

@@ -11,7 +11,8 @@ import (
 	"keyp/internal/vfs"
 )
 
-// ErrHole: a part of the log is missing in the archive, or its files do not fit together.
+// ErrHole is the error for an archive in which a part of the log is missing, or whose files do not
+// follow each other.
 var ErrHole = errors.New("archive: it does not go on")
 
 // Files are the files of an archive, to be read.

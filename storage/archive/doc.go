@@ -1,16 +1,19 @@
-// Package archive keeps a copy of a whole log in files of another directory. With a backup, it
-// restores any moment since then.
+// Package archive keeps a copy of a whole log in files of another directory. Together with a
+// backup, the copy restores any moment since that backup.
 //
-// A file has the batches between two positions, compressed and with checksums (storage/backupfile):
+// A file contains the batches between two positions, compressed and with checksums
+// (storage/backupfile):
 //
 //	length 4, Header as JSON
-//	batch    its LSN less that of the one before it, bytes of it (both as varints), bytes
+//	batch    its LSN minus the previous one, its length (both as varints), its bytes
 //
-// The file's name says which log it is of and at which position it begins:
-// keyp-HISTORY-POSITION.log, so names are in order. A file gets its name when all of it is on disk,
-// and is not changed afterwards. Each file names the sum of all files before it. So a file does not
-// fit if one before it is missing or is of another log. Nor does it fit after a file of a copy of
-// this log that went on by itself.
+// The name of a file identifies the log and the position at which the file begins:
+// keyp-HISTORY-POSITION.log. So files sorted by name are in the order of the log. A file gets its
+// name when all of it is on disk, and does not change after that. Each file contains the checksum
+// of all files before it. So a file does not fit if an earlier file is missing or belongs to
+// another log. Nor does it fit if an earlier file was written by a copy of this data directory that
+// went its own way.
 //
-// The data's directory notes what was archived (State), and the log keeps the rest (wal.Hold).
+// The data directory records up to where the log is archived (State). The log keeps what is not
+// archived yet (wal.Hold).
 package archive

@@ -8,9 +8,9 @@ import (
 )
 
 // Joined reads a log from several archives of it, each of which may lack parts. It reads one of
-// them until that ends, or has a hole or a damaged file. Then it continues with another one, which
-// must have the same batch at that position. A damaged file after which none continues is an error,
-// and not the end: its content is unknown.
+// them until that ends, has a hole, or has a damaged file. Then it continues with another one,
+// which must have the same batch at that position. If no archive continues after a damaged file,
+// Joined returns an error: the log does not end there, and the content of the file is unknown.
 type Joined struct {
 	from    []Files // that have something of the history
 	history string

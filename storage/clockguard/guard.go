@@ -9,7 +9,7 @@
 // The guard ends, and time follows the wall clock again, when
 //
 //   - the wall clock has come back to within the limit of the guarded time (IsBack), or
-//   - the step is confirmed, by an operator or since Patience is over (Over).
+//   - the step is confirmed, by an operator or because Patience has passed (Over).
 //
 // In a group the guard begins in two more cases, both for differences of more than a second. The
 // leader's wall clock is set back, or the wall clock of a new leader differs from the group's time.

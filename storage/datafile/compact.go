@@ -17,7 +17,7 @@ import (
 //
 //  1. Compact copies every bucket in key order to keyp.db.compact, in transactions of bounded size,
 //     each synced, with nearly full pages.
-//  2. It proves that the copy is sound and has as many entries.
+//  2. It verifies the copy, and that it has as many entries as the original.
 //  3. Replace renames the copy to keyp.db, syncs the directory, opens the new file, and closes
 //     the old one after its last reader is done.
 //

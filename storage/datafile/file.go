@@ -1,6 +1,7 @@
-// Package datafile is the data file of a store: a file of bbolt that is proven before it is
-// believed, guarded against faults, compacted, and sent to others while it is written. It knows the
-// buckets and the checksums of their entries (package format), and no keys in memory.
+// Package datafile implements the data file of a store, which is a file of bbolt. It verifies data
+// before the store relies on it, and returns damaged pages and bad sectors as errors. It compacts
+// the file, and copies it for other servers while it is written. The package knows the buckets and
+// the checksums of their entries (package format). It does not know the keys in memory.
 package datafile
 
 import (

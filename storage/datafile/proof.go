@@ -22,14 +22,16 @@ import (
 //     (File.prove): with a damaged list bbolt would overwrite pages in use.
 //   - While the log is replayed, the branch pages are read (boltfile.Prove). This proves that they
 //     lead to no free page, and to no page that is also elsewhere in a tree. So a look-up never
-//     ends in an old copy of a page. They are about a hundredth of the file. Damage ends the start.
+//     ends in an old copy of a page. They are about a hundredth of the file. If one is damaged, the
+//     start fails.
 //   - The buckets meta, slots and garbage are read whole at the start. Every entry has a checksum,
-//     and damage ends the start: these buckets say what data the file must have.
-//   - The checksum of a record proves the record that a look-up finds. A miss proves nothing before
-//     the slot is verified: all its pages are sound, all its records verify, and their number and
-//     digest are those of the slot's entry. A slot is verified once, before its first miss is
-//     believed and before its first record is written. Otherwise a record that is put into a
-//     damaged page could be in a place where the next look-up finds an older record.
+//     and the start fails if one is damaged: these buckets say what data the file must have.
+//   - The checksum of a record proves the record that a look-up finds. If a look-up finds no
+//     record, that proves nothing before the slot is verified: all its pages are sound, all its
+//     records verify, and their number and digest are those of the slot's entry. A slot is verified
+//     once, before the first time that a missing record is believed, and before its first record is
+//     written. Otherwise a record that is put into a damaged page could be in a place where the
+//     next look-up finds an older record.
 //   - Reads of a range (elements of a value, a stretch of keys, ttl) check its pages
 //     in the same way (Each).
 //   - The end of a checkpoint is committed twice before the log lets its segments go, so

@@ -16,9 +16,10 @@ import (
 //   - If there is one entry for the key itself, it gives the times of the key.
 //   - If there is no entry and all of ttl can be read, the key is never due.
 //   - An entry for an element does not give the deadline of the key, which may have none.
-//   - In all other cases, or if ttl may have entries of no key (MetaDoubt), the record's own times
-//     are used. That needs damage of a single bit: the checksum shows which. The other cases are an
-//     entry for an element, several entries, and no entry in a ttl of which a part cannot be read.
+//   - In all other cases, the record's own times are corrected and used. The same applies if ttl
+//     may have entries of no key (MetaDoubt). This is possible if only one bit is damaged, because
+//     the checksum shows which. The other cases are an entry for an element, several entries, and
+//     no entry in a ttl of which a part cannot be read.
 //   - If more bits are damaged, or if the corrected times contradict the only entry, the key
 //     becomes persistent.
 

@@ -25,14 +25,15 @@
 //	       │ value │ time  │      │      │          │         │ if timed  │ if name is 1 │        │
 //	       └───────┴───────┴──────┴──────┴──────────┴─────────┴───────────┴──────────────┴────────┘
 //
-// check value is a CRC-32C over the entry's key and all of the record but the times; check time
-// covers key and times, so a damaged deadline costs the deadline alone. The low bits of kind are
-// the type. Its bit 7 (inline) says that the payload is the value itself, as bytes (string) or as
-// elements; without it the payload is the number of elements. Its bit 6 (timed) says that elements
-// have deadlines, and first is the earliest of them.
+// check value is a CRC-32C over the entry's key and all of the record except the times. check time
+// covers the key and the times. So damage to the times loses only the deadline. The low bits of
+// kind are the type. Its bit 7 (inline) says that the payload is the value itself, as bytes
+// (string) or as elements. Without it the payload is the number of elements. Its bit 6 (timed) says
+// that elements have deadlines, and first is the earliest of them.
 //
-// A key has one entry in ttl when it is ever due: at its deadline, or at the first deadline of an
-// element if that is earlier; created is there in the former case only.
+// A key has one entry in ttl if it or one of its elements has a deadline. The entry is at the key's
+// deadline, or at the first deadline of an element if that is earlier. created is there only in the
+// first case.
 //
 // # The log
 //
@@ -57,7 +58,9 @@
 //	cut     16 space key id number number                 all of a list from the one to the other
 //	time    17 W                                          a walk has shown time W; 0: forget it
 //	trim    18 space key id number number                 as cut, of a stream
-//	expire  19 deadline [created]                         as deadline, of the key whose value the record before is about
+//	expire  19 deadline [created]                         as deadline, of the key that the
+//	                                                      record before is about
+//	population 20 space shard keys expires timed          as counts, and keys with timed elements
 //
 // id is the value's, which no other value ever gets; created, a Unix second, is there when deadline
 // is not 0; number is 8 bytes, as in object.ListKey. Before more, less and expire come large,

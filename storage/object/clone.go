@@ -6,8 +6,8 @@ import (
 	"keyp/internal/bigcopy"
 )
 
-// A clone is in the same form as the value it was made from, whatever the limits are now,
-// and shares no memory with it.
+// A clone has the form of the value that it was made from, whatever the Thresholds are now. It
+// shares no memory with that value.
 
 // Clone returns a copy.
 func (s *String) Clone() Value { return &String{Data: bigcopy.Clone(s.Data)} }

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Lease says who has a lease, with a token. A granted lease does not change; another lease is
-// another value. Its end is not stored here: it is the deadline of its key minus Delay.
+// Lease is the value of a lease: its owner and its token. A granted lease does not change; another
+// lease is another value. Its end is not stored here: it is the deadline of its key minus Delay.
 type Lease struct {
 	Owner []byte
 	Token uint64 // above those of all leases that the key had before; 0: there is no lease

@@ -1,7 +1,7 @@
 package object
 
-// LimitCount is what a limit counts now, from what a key has stored. Only a call knows the limit's
-// definition, and so how much room is left.
+// LimitCount is the present count of a limit, from the stored state of a key. It does not contain
+// the room that is left, because only a call knows the definition of the limit.
 type LimitCount struct {
 	Kind     LimitKind // 0: nothing was admitted
 	Admitted int64     // of what was admitted; not of LimitTokens

@@ -15,8 +15,8 @@ import (
 //   - own, before the run changes. It is in memory from then on.
 //
 // A run leaves memory only while the data file has all of it (Leave), and an entry's element never
-// changes. So entries read from an absent run are right if there are as many as the summary says. A
-// reader beside others finds too few of them if somebody deletes the value meanwhile.
+// changes. So the entries read from an absent run are right if there are as many as the summary
+// says. If another goroutine deletes the value meanwhile, a reader finds too few of them.
 
 // RunSource reads a stream's entries from the data file.
 type RunSource interface {

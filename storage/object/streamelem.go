@@ -9,10 +9,11 @@ import (
 // big-endian, so on disk they are in the same order. Keys of entries begin with 0x80 or above and
 // come last. Only keys of entries have eight bytes.
 //
-//	key                            value, uvarints but for names, which stand behind their length
-//	1                              metadata: last id, highest deleted id, next ordinal, offset of the
-//	                               entries added, duration, size, next idempotent id, duplicates; with
-//	                               a maximum age also that (ms) and what is said about groups (StreamRefs)
+//	key                            value: uvarints, and names, each after its length
+//	1                              metadata: last id, highest deleted id, next ordinal, offset of
+//	                               the entries added, duration, size, next idempotent id,
+//	                               duplicates; with a maximum age also that age (ms) and its
+//	                               StreamRefs
 //	2 ordinal (8)                  producer, idempotent id, entry's id
 //	3 group (4)                    name, last delivered id, entries read + 1 (0: not known)
 //	4 group (4) consumer (4)       name, seen, active + 1 (0: never), Unix ms

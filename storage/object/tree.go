@@ -13,8 +13,8 @@ import (
 // A node of the last level has entries. A node above has, for each child, the child's first entry
 // and the number of entries below it. Nodes are never empty, except for the root.
 //
-// A node stores the lower half of each of its keys. The upper half is stored once if all keys have
-// the same one: deadlines of 49 days, say. Otherwise the node is wide.
+// A node stores the lower half of each of its keys. It stores the upper half once if all its keys
+// have the same one, as deadlines within 49 days usually do. Otherwise the node is wide.
 type tree struct {
 	root     *node
 	n        int

@@ -1,4 +1,4 @@
-// Package procmem knows how much memory the process uses, and how much of that its keys may not.
+// Package procmem measures the memory of the process, and the part of it that keys may not use.
 package procmem
 
 import (

@@ -1,7 +1,8 @@
 // Package snapshotfile implements the format in which a data file is sent to another server, or
-// kept as a backup. It has a header that describes the copied file, then pieces of it with
-// checksums, in the order of their places. Records of the sender follow, for example what its log
-// has beyond the data file. The package knows nothing of what pieces and records contain.
+// kept as a backup. A stream begins with a header that describes the copied file. Pieces of the
+// file follow, with checksums, in the order of their offsets. After them come records of the
+// sender, for example the part of its log that is newer than the data file. The package does not
+// interpret pieces and records.
 //
 //	magic    "keypsnap" 8
 //	header   length 4, CRC-32C 4, Header as JSON
@@ -13,6 +14,6 @@
 // that and itself. So a piece that is missing, repeated or misplaced is found, and only a stream
 // with its end is whole. Bytes that no piece covers are zeros.
 //
-// A stream needs nothing else to be verified (Verify), so it may be a file (Keep) as well as what a
-// connection carries.
+// A stream contains all that is needed to verify it (Verify). So it may be kept in a file (Keep) or
+// sent over a connection.
 package snapshotfile

@@ -11,14 +11,15 @@
 //     the log, batch by batch, each whole or not at all.
 //   - Append decides the place of a byte, under the lock and only in memory. A later
 //     write only puts the bytes at the places that they already have.
-//   - A position is called durable on disk (the "durable through" of a group or a
-//     segment header) only after the sync that made it so has returned.
-//   - Segment numbers are never used twice, except after the file of that number
-//     was removed. A segment ends where the next one starts, whatever bytes follow
-//     after that point.
-//   - The names of segments are synced before their first byte is written, and
-//     they leave from the low end only (Release) or the high end (a cut). So a gap
-//     in the numbers is corruption.
+//   - Append decides the position of a byte, under the lock and only in memory. A later write only
+//     puts the bytes at the positions that they already have.
+//   - The header of a group or of a segment calls a position durable only after the sync that made
+//     it durable has returned.
+//   - Segment numbers are never used twice, except after the file of that number was removed. A
+//     segment ends where the next one starts, whatever bytes follow after that point.
+//   - The names of segments are synced before their first byte is written. Segments are removed
+//     only from the low end (Release) or from the high end (a cut). So a gap in the numbers is
+//     corruption.
 //
 // # Files
 //
@@ -74,15 +75,15 @@
 //
 // # Recovery
 //
-// Segments are read from the lowest needed one on, and each whole batch is handed to
-// the caller, until something does not verify; that place is called bad. It is
-// always found, since nothing marks the end of the log.
+// Segments are read from the lowest needed one on, and each whole batch is handed to the caller,
+// until something does not verify. That place is called bad. There always is one, since nothing
+// marks the end of the log.
 //
-// The rest of the log, in this segment and all later ones, is searched for group and
-// segment headers. One that claims durability beyond the bad place proves that
-// something durable is missing: that is corruption, Open returns a *CorruptError and
-// changes nothing. Without such proof the bytes were never acknowledged (or stand in
-// the very last group, for which no claim exists yet): a torn write.
+// The rest of the log, in this segment and all later ones, is searched for headers of groups and
+// segments. A header that claims durability beyond the bad place proves that something durable is
+// missing. That is corruption: Open returns a *CorruptError and changes nothing. Without such a
+// header it is a torn write: the bytes were never acknowledged, or they are in the very last group,
+// whose durability no header claims yet.
 //
 // A torn write is cut off after the last whole batch: later segments are removed,
 // from the highest down, then the tail of this one is overwritten with zeros and
@@ -95,10 +96,10 @@
 // only at the end of a segment, in Close and for Settled. Synced is exact under
 // each of them.
 //
-// A failed write or sync is final: what the disk has is unknown, and trying again
-// would report success for pages the kernel has dropped. The log refuses every later
-// commit; opening it again recovers what was durable. Only lack of room while a
-// segment is being *prepared* is waited out (Full).
+// A failed write or sync is final: the content of the disk is unknown, and trying again would
+// report success for pages that the kernel has dropped. The log refuses every later commit; opening
+// it again recovers what was durable. The only exception is a lack of room while a segment is
+// prepared: then the log waits for room (Full).
 //
 // # Locks
 //

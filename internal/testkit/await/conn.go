@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Conn is a connection whose reads and writes each end after Bound. After Listen its time limit
-// applies to reads, until Patient.
+// Conn is a connection on which each Read and each Write fails after Bound. After a call of Listen,
+// its time limit applies to reads instead, until Patient is called.
 type Conn struct {
 	net.Conn
 	ownRead atomic.Bool

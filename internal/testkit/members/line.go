@@ -10,13 +10,14 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Line is the quality of the way from one member to another. The zero value is as fast as this
-// machine.
+// Line is the quality of the network path from one member to another. The zero value is as fast as
+// this machine.
 //
-// All connections of two members share the line's rate, as they share a cable: a frame of one waits
-// while bytes of another are on it. Delays are drawn for each connection, so messages on different
-// connections may overtake each other. Bytes of one connection never do: TCP keeps their order,
-// even if packets are delayed, lost or repeated.
+// In each direction, all connections that one member has opened to another share the rate, as they
+// would share a cable. A message on one of them waits while bytes of another are sent. Delays are
+// drawn for each connection, so messages on different connections may overtake each other. The
+// bytes of one connection stay in order, as with TCP, even if packets are delayed, lost or
+// repeated.
 type Line struct {
 	Delay  time.Duration // of each byte, at least
 	Jitter time.Duration // most that is added to that

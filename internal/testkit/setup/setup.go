@@ -3,10 +3,10 @@
 //
 // # Invariants
 //
-//   - A test process that is interrupted or killed leaves no directory. All its temporary ones are
-//     in one directory, or in RAM if they are in memory. A shell removes both when the process has
-//     ended, in whatever way.
-//   - A test process ends soon after the go test that started it, if that is killed.
+//   - A test process that is interrupted or killed leaves no directory. Its temporary directories
+//     are all in one directory on disk, and in one in memory (RAM). A shell removes both after the
+//     process has ended, for whatever reason.
+//   - A test process ends soon after the go test command that started it, even if that was killed.
 //   - The tests draw the same random numbers each time. KEYP_SEED sets another seed, a number or
 //     "random". Properties (rapid) use it too, unless -rapid.seed is given.
 package setup
