@@ -63,6 +63,8 @@ func (c *Ctx) reply(err error) {
 		text = Error("ERR " + err.Error())
 	case errors.Is(err, storage.ErrWrongType):
 		text = ErrWrongType
+	case storage.OutOfSpace(err): // of SAVE
+		text = ErrDiskFull
 	case errors.Is(err, storage.ErrCorrupt):
 		c.Env.Store.Unread(err, "command", c.Spec.full)
 		text = ErrUnread

@@ -2,13 +2,13 @@ package commands
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
 	"keyp/resp"
-	"keyp/scripting"
 )
 
 func TestEval(t *testing.T) {
@@ -121,7 +121,8 @@ func TestScriptCache(t *testing.T) {
 	}
 	for source, want := range map[string]string{source(-1): "[1]", source(0): "[0]",
 		source(1): "[1]", source(2): "[0]"} {
-		if got := h.do("SCRIPT", "EXISTS", scripting.SHA1(source)); got != want {
+		name := fmt.Sprintf("%x", sha1.Sum([]byte(source)))
+		if got := h.do("SCRIPT", "EXISTS", name); got != want {
 			t.Errorf("SCRIPT EXISTS of %s: %s, want %s (loaded: %s)", source, got, want, loaded)
 		}
 	}

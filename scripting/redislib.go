@@ -192,10 +192,8 @@ func (st *state) redisSHA1(L *lua.State) int {
 	return 1
 }
 
-// SHA1 returns the hexadecimal digest that names a script.
-func SHA1(source string) string { return digest(source, func() {}) }
-
-// digest is SHA1 for long texts. It calls look regularly, which may end the script.
+// digest returns the hexadecimal digest that names a script. It calls look regularly, which may end
+// the script that runs.
 func digest(s string, look func()) string {
 	h := sha1.New()
 	for ; len(s) > checkEvery; s = s[checkEvery:] {

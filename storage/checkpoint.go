@@ -121,7 +121,7 @@ func (cp *checkpointer) notWritten(err error) {
 	s := cp.s
 	switch {
 	case errors.Is(err, datafile.ErrUncertain):
-	case outOfSpace(err):
+	case OutOfSpace(err):
 		s.house.lowSpace.Store(true)
 		cp.backOff(roomBackoff)
 		if failed := s.file.GiveBack(); failed != nil {
@@ -145,7 +145,8 @@ func (cp *checkpointer) notWritten(err error) {
 	s.fail(fmt.Errorf("storage: checkpoint: %w", err))
 }
 
-func outOfSpace(err error) bool {
+// OutOfSpace reports whether an error says that the disk is full.
+func OutOfSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		errors.Is(err, wal.ErrNoRoom)
 }

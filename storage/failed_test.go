@@ -31,7 +31,7 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 		}
 		return nil
 	}
-	if err := h.s.Checkpoint(); !outOfSpace(err) {
+	if err := h.s.Checkpoint(); !OutOfSpace(err) {
 		t.Fatalf("the checkpoint ended with %v", err)
 	}
 	h.s.options.Testing.OnStep = nil
@@ -78,7 +78,7 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 		}
 		return nil
 	}
-	if err := h.s.Checkpoint(); !outOfSpace(err) {
+	if err := h.s.Checkpoint(); !OutOfSpace(err) {
 		t.Fatalf("the checkpoint ended with %v", err)
 	}
 	h.s.options.Testing.OnStep = nil

@@ -281,7 +281,7 @@ func (s *Store) recordLog(st format.State) error {
 	err := s.updateFile(func(tx *bolt.Tx) error {
 		return datafile.PutMeta(tx, format.MetaState, st.Append(nil))
 	})
-	if outOfSpace(err) && !errors.Is(err, datafile.ErrUncertain) {
+	if OutOfSpace(err) && !errors.Is(err, datafile.ErrUncertain) {
 		return nil // the next start tries again
 	}
 	return err
@@ -372,7 +372,7 @@ func (s *Store) Close(save bool) error {
 	full := s.Full() || errors.Is(s.log.Err(), wal.ErrNoRoom)
 	if save && !full && s.Err() == nil {
 		switch err = s.Checkpoint(); {
-		case outOfSpace(err):
+		case OutOfSpace(err):
 			full, err = true, nil
 		case errors.Is(err, ErrDeposed):
 			err = nil // it is logged, and the log has everything

@@ -157,6 +157,18 @@ func TestDoneOnce(t *testing.T) {
 	if h := l.Hard(); h.GetCommit() != 2 || h.GetTerm() != 3 || h.GetVote() != 0 {
 		t.Errorf("%v", h) // the commit index went with the term
 	}
+	l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(3)), Vote: new(uint64(0)),
+		Commit: new(uint64(2))}, Entries: []*pb.Entry{entryOf(3, 3, "d")}})
+	l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(3)), Vote: new(uint64(0)),
+		Commit: new(uint64(3))}})
+	l.Append(consensus.Write{Entries: []*pb.Entry{entryOf(4, 3, "d")}})
+	synced(t, l)
+	must(t, l.Close())
+	l, err = Open(o, first)
+	must(t, err)
+	if h := l.Hard(); h.GetCommit() != 3 {
+		t.Errorf("%v", h) // the commit index went with the entry
+	}
 	must(t, l.Close())
 }
 

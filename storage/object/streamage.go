@@ -359,23 +359,6 @@ func (s *Stream) Deadlines(after int64, visit func(deadline int64) bool) {
 	})
 }
 
-// StreamAges computes the deadlines of a stream's entries from the elements, which must come in the
-// order of their keys. Entries that groups keep (AckedRefs) have deadlines too.
-type StreamAges struct{ s Stream }
-
-// Deadline returns the deadline of an entry, and 0 for other elements.
-func (a *StreamAges) Deadline(elem, val []byte) int64 {
-	e, ok := parseStreamKey(elem)
-	switch {
-	case ok && e.tag == tagMeta:
-		a.s.meta, _ = parseMeta(val)
-	case ok && e.tag == 0:
-		f := fieldsOf{rest: val}
-		return a.s.Deadline(f.id())
-	}
-	return 0
-}
-
 // mayGo reports whether an entry is removed at its deadline.
 func (s *Stream) mayGo(id StreamID) bool {
 	return s.meta.aging.refs != AckedRefs || s.AckedByAll(id)

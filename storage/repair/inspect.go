@@ -82,6 +82,9 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 	o.ReadOnly, o.NoBackground = true, true
 	o.Databases = max(o.Databases, len(file.state.Spaces))
 	s, rec, err := storage.Open(o)
+	if errors.Is(err, storage.ErrLocked) {
+		return got, err
+	}
 	if err != nil {
 		report(Finding{Where: o.Dir, What: err.Error()})
 		return got, nil
