@@ -64,7 +64,7 @@ func (c *Ctx) reply(err error) {
 	case errors.Is(err, storage.ErrWrongType):
 		text = ErrWrongType
 	case storage.OutOfSpace(err): // of SAVE
-		text = ErrDiskFull
+		text = errSaveFull
 	case errors.Is(err, storage.ErrCorrupt):
 		c.Env.Store.Unread(err, "command", c.Spec.full)
 		text = ErrUnread

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// A command that finds no room on disk says so.
+// SAVE says so if it finds no room on disk.
 func TestReplyDiskFull(t *testing.T) {
 	h := newHarness(t)
 	h.ctx.Spec = &Spec{}
 	h.ctx.reply(fmt.Errorf("a checkpoint: %w", syscall.ENOSPC))
-	if got := string(h.ctx.Out.Buf); !strings.HasPrefix(got, "-MISCONF ") {
+	if got := string(h.ctx.Out.Buf); !strings.Contains(got, "no room on disk") {
 		t.Errorf("the reply is %q", got)
 	}
 }

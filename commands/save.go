@@ -5,6 +5,7 @@ package commands
 
 const (
 	errSaving    Error = "ERR Background save already in progress"
+	errSaveFull  Error = "ERR the checkpoint found no room on disk; the log has everything"
 	errRewriting Error = "ERR Background append only file rewriting already in progress"
 )
 
