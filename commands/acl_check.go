@@ -7,8 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// denial is the reason why a user may not run a command. selector.check checks the command, then
-// the keys, then the channels. Among its results, a later check has a larger value.
+// denial is the reason why a user may not run a command. The order of the values matters:
+// selector.check checks first the command, then the keys, then the channels, so a larger result
+// means that it got further.
 type denial uint8
 
 const (

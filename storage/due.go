@@ -16,11 +16,12 @@ import (
 	"keyp/ttl"
 )
 
-// This file walks over deadlines, for counts by name and for restores. A key is due at its own
-// deadline or at the first one of its elements, whichever is earlier. Keys in memory are in the
-// expiration index of their part. For keys that are only on disk the walk reads the bucket ttl. It
-// leaves out an entry if memory knows the key. If the entry may have a pending change, it is also
-// left out if the key's record has another deadline.
+// This file finds the keys that are due in a span of time. A key is due at its own deadline or at
+// the first one of its elements, whichever is earlier. Keys in memory are found in the expiration
+// index of their part (a shard's part of a database). Keys that are only on disk are found in the
+// bucket ttl of the data file. An entry of that bucket is left out if memory knows whether its key
+// exists. The entry may be out of date if changes of the bucket are pending. Then it counts only if
+// the key's record has the same deadline.
 //
 // Memory and disk are read in small steps. So a key whose deadline changes meanwhile, or that moves
 // between the two, may be counted twice or not at all. The last instant, math.MaxInt64, may be a

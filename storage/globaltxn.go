@@ -18,16 +18,16 @@ import (
 //
 // There is no deadlock, although the global transaction locks shards out of their order:
 //
-//   - There is one global transaction at a time, and it holds the gate from its begin to its end.
-//     Any other transaction that waits for a shard while it has locked another one needs the gate
-//     for that (Store.lock). Or it gives up when it meets a shard of the global transaction
-//     (Begin).
-//   - All others lock one shard at a time.
+//   - There is one global transaction at a time. It holds a mutex, the gate (globalTxn.gate), from
+//     its begin to its end.
+//   - Another transaction that needs several shards either holds the gate while it locks them
+//     (Store.lock), or unlocks all of them when it meets a shard of the global transaction (Begin).
+//   - A transaction that locks a single shard holds no other one while it waits.
 //
-// The event loop must never wait for a global transaction. So the global transaction announces
-// which shards it has or will lock (globalTxn.announced), and locks one only after all that
-// waited for it before the announcement (shardLock.lockAnnounced). Begin checks the announcement
-// before it waits.
+// The event loop must never wait for a global transaction. So the global transaction first
+// announces a shard that it wants (globalTxn.announced), and Begin does not wait for a shard that
+// is announced. Those that already waited for the shard get it before the global transaction does
+// (shardLock.lockAnnounced).
 //
 // The transaction's instant is fixed, as in any other. But others may have seen that a key expired
 // while the transaction did not have its shard locked. That key must be gone for the transaction,

@@ -10,16 +10,19 @@ import (
 	"keyp/ttl"
 )
 
-// clockGuard guards the store's time (package clockguard), which the store uses for everything that
-// depends on time. It keeps the record for the next start among the server's own data, and ends the
-// guard.
+// clockGuard is the store's side of package clockguard, which decides what time it is when the wall
+// clock may be wrong. While the guard is on, the store's time is the guarded time and not the wall
+// clock's. This type stores the guard's Record for the next start, among the server's own data, and
+// ends the guard.
 //
-// The guard ends in one transaction, with all shards locked. If a step of the wall clock is
-// confirmed, deadlines that counted from the guarded time move by as much as time does
-// (guardnotes.go). The transaction's batch contains these deadlines, the end of the notes and the
-// new record. So after a crash either all of that has happened, or nothing. If a wall clock that is
-// behind is confirmed, everything that is due is removed, and time goes back to the wall clock
-// (stepBack); no deadline moves.
+// While the wall clock is ahead of the guarded time, the store notes which deadlines count from the
+// guarded time (guardnotes.go). If the step of the wall clock is confirmed, these move by the same
+// amount as the store's time. That is one transaction with all shards locked: its batch contains
+// the moved deadlines, the removal of the notes and the new Record. So after a crash either all of
+// it has happened, or nothing.
+//
+// If a wall clock that is behind is confirmed, no deadline moves. Everything that is due is
+// removed, and then the store's time goes back to the wall clock's (stepBack).
 type clockGuard struct {
 	s *Store // constant
 	clockguard.Guard

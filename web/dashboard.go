@@ -13,8 +13,9 @@ import (
 	"keyp/storage"
 )
 
-// The dashboard is one page, whose files are in the binary. Its scripts request the data. Each part
-// of the data requires the rights for its commands.
+// The dashboard is one page, whose files are in the binary. Its scripts request the data. A request
+// for data is refused unless the user may run the commands that show such data (for instance SCAN
+// for lists of keys).
 
 //go:embed page
 var pageFiles embed.FS

@@ -11,7 +11,8 @@ import (
 	"keyp/storage/format"
 )
 
-// archiveEntry is a part or an event of an archive that listArchive reports.
+// archiveEntry is something that listArchive reports about an archive: the beginning of a file, or
+// an event such as a removal of keys or a hole.
 type archiveEntry struct {
 	// LSN is the position before the entry. For the end of the archive, or of a part of it that
 	// can be read, it is the last position that was read. Time is the time of the last batch that

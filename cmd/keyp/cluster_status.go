@@ -14,8 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// shards returns the members of a server's group. It asks the leader, which knows most, if the
-// server knows one that answers. Otherwise it asks the server itself.
+// shards returns the members of the group of the server at addr. The leader knows most about them,
+// so shards asks the leader that the server names. If there is none, or it does not answer, shards
+// asks the server itself.
 func (t *clusterTool) shards(addr string) (list []redis.Node, err error) {
 	known, err := t.nodes(addr)
 	if err != nil {

@@ -2,7 +2,8 @@ package clockguard
 
 import "fmt"
 
-// Record contains the data on the clocks that a start needs.
+// Record is what the store keeps about its clocks, so that the guard can continue after a restart
+// (see the package comment).
 type Record struct {
 	boot  uint64 // the run of the machine
 	lead  int64

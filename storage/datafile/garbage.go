@@ -10,7 +10,8 @@ import (
 	"keyp/storage/format"
 )
 
-// GarbageStep is how many records of an item are deleted in one transaction.
+// GarbageStep bounds how many records one call of CollectSome deletes. They are the elements of a
+// value, or the keys of a keyspace. An item, which is an entry of the bucket garbage, names it.
 const GarbageStep = 5000
 
 // IsGarbage reports whether a keyspace waits to be deleted. Its slots may then claim records that

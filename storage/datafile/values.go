@@ -12,7 +12,8 @@ import (
 	"keyp/storage/object"
 )
 
-// ReadValue decodes the value of an image.
+// ReadValue returns the value of a key, whose record in the bucket values is m. Elements that are
+// not within the record are read from the data file.
 func ReadValue(tx *bolt.Tx, m *format.Image) (object.Value, error) {
 	if !m.Inline {
 		v, err := readElements(tx, m.Type, m.ID)

@@ -1,3 +1,3 @@
-// Package timed counts the requests that limits admit, and checks streams that age. Meanwhile it
-// kills a real server, or the leader of a group of real servers.
+// Package timed tests KEYP.LIMIT, and streams whose entries have a maximum age. While clients use
+// them, it kills a real server, or the leader of a group of real servers.
 package timed
