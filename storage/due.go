@@ -197,26 +197,36 @@ func (s *Store) readDue(from []byte, until int64,
 // onlyOnDisk returns the entries whose keys are not in memory, with their databases.
 func (v View) onlyOnDisk(list []diskDue) (only []diskDue, err error) {
 	list = slices.DeleteFunc(list, func(e diskDue) bool { return e.At <= 0 })
-	shardOf := func(e diskDue) int { return v.s.shardOf(e.key.Slot) }
-	slices.SortStableFunc(list, func(a, b diskDue) int {
-		return cmp.Compare(shardOf(a), shardOf(b))
-	})
 	var doubtful []diskDue
+	err = byShard(v.s, list, func(e diskDue) Key { return e.key },
+		func(sh *shard, of []diskDue) error {
+			return v.locked(sh, func() {
+				sure, unsure := sh.missing(of)
+				only, doubtful = append(only, sure...), append(doubtful, unsure...)
+			})
+		})
+	if err != nil {
+		return nil, err
+	}
+	return v.s.certain(only, doubtful)
+}
+
+// byShard calls fn for each shard that has keys in a list, with these. It sorts the list. It ends
+// with an error of fn.
+func byShard[T any](s *Store, list []T, key func(T) Key, fn func(*shard, []T) error) error {
+	shardOf := func(e T) int { return s.shardOf(key(e).Slot) }
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(shardOf(a), shardOf(b)) })
 	for len(list) > 0 {
-		sh, n := v.s.shards[shardOf(list[0])], 1
+		sh, n := s.shards[shardOf(list[0])], 1
 		for n < len(list) && shardOf(list[n]) == sh.num {
 			n++
 		}
-		err := v.locked(sh, func() {
-			sure, unsure := sh.missing(list[:n])
-			only, doubtful = append(only, sure...), append(doubtful, unsure...)
-		})
-		if err != nil {
-			return nil, err
+		if err := fn(sh, list[:n]); err != nil {
+			return err
 		}
 		list = list[n:]
 	}
-	return v.s.certain(only, doubtful)
+	return nil
 }
 
 // certain adds to a list the doubtful entries that the records of their keys confirm.

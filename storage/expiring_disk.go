@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -229,23 +228,13 @@ func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, er
 // that have other deadlines now.
 func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 	l.step, l.names = l.step[:0], l.names[:0]
-	shardOf := func(k expiringOnDisk) int { return l.s.shardOf(k.key.Slot) }
-	slices.SortStableFunc(keys, func(a, b expiringOnDisk) int {
-		return cmp.Compare(shardOf(a), shardOf(b))
-	})
 	var unknown []expiringOnDisk
-	for len(keys) > 0 {
-		sh, n := l.s.shards[shardOf(keys[0])], 1
-		for n < len(keys) && shardOf(keys[n]) == sh.num {
-			n++
-		}
-		if err := l.confirmIn(sh, space, keys[:n], &unknown); err != nil {
-			return err
-		}
-		keys = keys[n:]
-	}
-	if len(unknown) == 0 {
-		return nil
+	err := byShard(l.s, keys, func(k expiringOnDisk) Key { return k.key },
+		func(sh *shard, of []expiringOnDisk) error {
+			return l.confirmIn(sh, space, of, &unknown)
+		})
+	if err != nil || len(unknown) == 0 {
+		return err
 	}
 	return l.s.file.View(func(tx *bolt.Tx) error {
 		for _, k := range unknown {

@@ -95,8 +95,8 @@ func (s *Store) prepareFile() error {
 	return s.file.Make(format.Seed{s.options.Random(), s.options.Random()}, st)
 }
 
-// updateFile runs fn in a write transaction of the data file, as datafile.File.Update does. A store
-// that has failed writes nothing more: its memory of the file's state may be wrong.
+// updateFile runs fn in a write transaction of the data file, as datafile.File.Update does. A
+// failed store writes nothing more: its memory of the file's state may be wrong.
 func (s *Store) updateFile(fn func(*bolt.Tx) error) error {
 	if err := s.failed.Load(); err != nil {
 		return *err

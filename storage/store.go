@@ -247,7 +247,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 }
 
 // spares returns how many of the segments that a checkpoint releases are kept: as many as the log
-// needs until the next checkpoint. So under a steady load no new segment has to be made and filled
+// needs until the next checkpoint. So a steady load makes no new segments, which would be filled
 // with zeros. The log takes no more disk than when the checkpoint began.
 func (o *Options) spares() int {
 	return max(wal.DefaultSpares, int(o.CheckpointBytes/o.SegmentSize))

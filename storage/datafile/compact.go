@@ -102,7 +102,7 @@ func (f *File) reopen() (*bolt.DB, Writer, error) {
 	if err := f.o.step(StepRenamed); err != nil {
 		return nil, nil, err
 	}
-	if err := f.SyncDir(); err != nil {
+	if err := f.syncDir(); err != nil {
 		return nil, nil, err
 	}
 	db, out, err := f.openBolt(f.Path())

@@ -157,8 +157,8 @@ func (f *File) Close() error {
 	return f.mu.db.Close()
 }
 
-// SyncDir makes the names in the data directory durable.
-func (f *File) SyncDir() error { return f.o.FS.SyncDir(f.o.Dir) }
+// syncDir makes the names in the data directory durable.
+func (f *File) syncDir() error { return f.o.FS.SyncDir(f.o.Dir) }
 
 // View runs fn in a read transaction of the data file. fn must not call it again: a
 // compaction that is about to replace the file would stop both.
@@ -278,7 +278,7 @@ func (f *File) secure() error {
 	if err := f.mu.out.Sync(); err != nil {
 		return fmt.Errorf("storage: %s: %w", path, err)
 	}
-	return f.SyncDir()
+	return f.syncDir()
 }
 
 // syncPath makes the directories on the path to the data directory durable: this process, or one

@@ -17,8 +17,8 @@ type Meta struct {
 	Doubtful bool
 }
 
-// ReadMeta reads the meta bucket of any format version.
-func ReadMeta(tx *bolt.Tx) (m Meta, err error) {
+// readMeta reads the meta bucket of any format version.
+func readMeta(tx *bolt.Tx) (m Meta, err error) {
 	meta := tx.Bucket(format.BucketMeta)
 	if v := meta.Get(format.MetaFormat); len(v) != 1 || v[0] < 1 || v[0] > format.Version {
 		return m, fmt.Errorf("%w: %v, this version reads up to %d", format.ErrFormat,

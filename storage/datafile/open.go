@@ -71,11 +71,11 @@ func (f *File) Open() (m Meta, err error) {
 				return fmt.Errorf("%w: there is no bucket %s", format.ErrCorrupt, name)
 			}
 		}
-		m, err = ReadMeta(tx)
+		m, err = readMeta(tx)
 		return err
 	})
 	if errors.Is(err, format.ErrCorrupt) {
-		err = f.Damaged(f.Path(), err)
+		err = f.damaged(f.Path(), err)
 	}
 	return m, err
 }
@@ -106,7 +106,7 @@ func (f *File) openBolt(path string) (db *bolt.DB, out Writer, err error) {
 		})
 	})
 	if errors.Is(err, format.ErrCorrupt) { // it panicked, with the file open and locked
-		return nil, nil, errors.Join(f.Damaged(path, err), file.Close())
+		return nil, nil, errors.Join(f.damaged(path, err), file.Close())
 	}
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, nil, fmt.Errorf("%w: %s", ErrLocked, path)
@@ -185,7 +185,7 @@ func (f *File) Make(seed format.Seed, st format.State) error {
 	if err := f.o.step(StepNamed); err != nil {
 		return err
 	}
-	return f.SyncDir()
+	return f.syncDir()
 }
 
 // removeFile removes a file that may be missing.

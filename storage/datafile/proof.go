@@ -65,11 +65,11 @@ func (f *File) prove(path string) error {
 	if err == nil {
 		_, err = pages.FreeList()
 	}
-	return f.Damaged(path, err)
+	return f.damaged(path, err)
 }
 
-// Damaged adds the file's path and the useful tools to an error of reading the data file.
-func (f *File) Damaged(path string, err error) error {
+// damaged adds the file's path and the useful tools to an error of reading the data file.
+func (f *File) damaged(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (f *File) ProveTree() error {
 		if err == nil {
 			_, err = pages.Prove()
 		}
-		return f.Damaged(f.mu.db.Path(), err)
+		return f.damaged(f.mu.db.Path(), err)
 	})
 }
 

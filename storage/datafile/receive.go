@@ -37,7 +37,7 @@ func (f *File) Receive(r io.Reader, segment uint64, alone bool,
 	if err := f.o.step(StepTaken); err != nil {
 		return h, err
 	}
-	return h, f.SyncDir()
+	return h, f.syncDir()
 }
 
 // receive writes the file at path from a stream, and proves it.
@@ -75,7 +75,7 @@ func (f *File) receive(path string, r io.Reader, segment uint64, alone bool,
 	}
 	c := compaction{f: f, to: db, at: f.o.step}
 	if err := viewRecovering(db, c.prove); err != nil {
-		return h, f.Damaged(path, err)
+		return h, f.damaged(path, err)
 	}
 	again := func(*bolt.Tx) error { return nil } // so that both meta pages lead to it
 	return h, errors.Join(updateNew(db, func(tx *bolt.Tx) error {
@@ -122,7 +122,7 @@ func (f *File) receiveParts(path string, from *snapshotfile.Reader,
 // setLog writes into the received file's state the first segment of its log, and whether the log is
 // a member's.
 func setLog(tx *bolt.Tx, h *snapshotfile.Header, segment uint64, alone bool) error {
-	meta, err := ReadMeta(tx)
+	meta, err := readMeta(tx)
 	if err != nil {
 		return err
 	}

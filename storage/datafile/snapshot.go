@@ -148,9 +148,9 @@ func (sn *Snapshot) begin() error {
 		sn.free, err = file.FreeList()
 	}
 	if err != nil {
-		return sn.f.Damaged(sn.tx.DB().Path(), err)
+		return sn.f.damaged(sn.tx.DB().Path(), err)
 	}
-	meta, err := ReadMeta(sn.tx)
+	meta, err := readMeta(sn.tx)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,6 @@ type dict struct {
 
 func newDict(scored bool) *dict {
 	d := &dict{}
-	d.index.Reserve(0)
 	if scored {
 		d.scores = &tree{}
 	}
