@@ -12,7 +12,8 @@ import (
 	"keyp/internal/config"
 )
 
-// What users are for: connections, transactions, the log of refusals, files.
+// These tests show what users of the ACL may do: in transactions and scripts, on connections that
+// are open already, and after ACL LOAD; and what ACL LOG says about refusals.
 
 func TestACLTransactions(t *testing.T) {
 	const changed = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: "

@@ -9,8 +9,9 @@ import (
 	"keyp/internal/testkit"
 )
 
-// changedArguments makes a command's call from a script that has all arguments twice, and compares
-// them afterwards. Strings of one byte are the same in both places, but their byte is known.
+// changedArguments is a script that gets all arguments of a command twice. It calls the command
+// with the first ones, and then compares these with the second ones. Lua has only one copy of each
+// string of one byte, so the script compares those with their byte.
 const changedArguments = `
 	local n = #ARGV / 2
 	local reply = redis.pcall(unpack(ARGV, 1, n))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBatchIsBounded: what a script or transaction writes is no more than maxmemory, beside its
-// last command; what it has written before stands, and what frees memory goes on.
+// TestBatchIsBounded: a script or transaction is refused further writes when it has written more
+// than maxmemory. What it has written before stays, and commands that free memory still run.
 func TestBatchIsBounded(t *testing.T) {
 	table(t, `
 		CONFIG SET maxmemory 2mb -> +OK

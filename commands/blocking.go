@@ -6,9 +6,8 @@ import (
 	"keyp/storage/object"
 )
 
-// BlockedOn describes the wait of a blocking command. The command waits for a change of keys, for
-// the log to be on disk, or for a call of the function that Begin gets. With none of these it only
-// waits until the end of Timeout.
+// BlockedOn says what a blocking command waits for: a change of some keys, the log's sync, or a
+// call of the function done (see Begin). With none of these it waits until Timeout.
 type BlockedOn struct {
 	// Keys are the keys for whose change the command waits. Their names are parts of the
 	// command's arguments.
@@ -43,7 +42,7 @@ type BlockedOn struct {
 	Works bool
 }
 
-// The errors of blocking commands. errTimeoutSign is another one.
+// The errors of blocking commands.
 const (
 	errTimeoutFloat Error = "ERR timeout is not a float or out of range"
 	errTimeoutRange Error = "ERR timeout is out of range"

@@ -14,7 +14,8 @@ import (
 	"keyp/storage/object"
 )
 
-// Outcome is the result of Dispatch for a command.
+// Outcome says how far Dispatch came with a client's command: it has run, or the caller has to do
+// something first.
 type Outcome uint8
 
 const (

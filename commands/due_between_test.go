@@ -10,8 +10,9 @@ import (
 	"keyp/resp"
 )
 
-// What takes long runs beside the loop. It ends as if its keys were there, or as if they were
-// missing, when they fall due before it is dispatched, before it begins, and while it has begun.
+// TestDueBetween: the keys of a command that runs beside the event loop expire before its dispatch,
+// before it begins, or while it runs. Its effects are those of a run with the keys or of a run
+// without them, never a mixture.
 func TestDueBetween(t *testing.T) {
 	h := newHarness(t)
 	const n = 3000

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestFollowerRefusesWrites: a follower's store is read and not written, also by EXEC and scripts,
-// and by what reads but would keep something for later.
+// TestFollowerRefusesWrites: a follower's store can be read and not written. That holds for EXEC
+// and scripts, too, and for commands that read and would also store something, such as PFCOUNT and
+// reads under a policy that slides deadlines.
 func TestFollowerRefusesWrites(t *testing.T) {
 	const refused = "-READONLY You can't write against a read only replica."
 	h := newHarness(t)

@@ -9,9 +9,9 @@ import (
 	"keyp/scripting"
 )
 
-// functionLibraries are the loaded libraries of functions. The store also keeps their sources, so
-// that they can be loaded after a restart. A command that changes the libraries changes them here
-// and in the store. Such a command is a global task, and only one global task runs at a time.
+// functionLibraries are the loaded libraries of functions (FUNCTION LOAD). The store also keeps
+// their sources, so that they can be loaded after a restart. A command that changes the libraries
+// changes them here and in the store. No two such commands run at a time.
 type functionLibraries struct {
 	mu struct {
 		sync.Mutex

@@ -91,8 +91,8 @@ func TestGeo(t *testing.T) {
 	`)
 }
 
-// A search finds what a look at every member finds, wherever and however large it is, as one that
-// is offloaded, too.
+// TestGeoSearchFindsAll: GEOSEARCH finds the same members as a comparison with every member,
+// wherever and however large the area is. It does so on the event loop and as a task beside it.
 func TestGeoSearchFindsAll(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(5, 6))

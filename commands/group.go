@@ -4,8 +4,8 @@ import "time"
 
 // Membership is this server's part in a group of servers that have the same data. Commands and the
 // event loop use it; package member implements it. A server without a group has no Membership, or
-// one whose Role is Alone. Any goroutine may call all methods. Only Found and the other actions do
-// I/O.
+// one whose Role is Alone. Any goroutine may call all methods. Those that only read do no I/O;
+// those that change the group, such as Found, may wait for disks and other members.
 type Membership interface {
 	// Status returns the leader and the members, as this member sees them. It takes no lock: each
 	// change stores a new GroupStatus, and the old one does not change. After each change the

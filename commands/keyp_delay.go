@@ -8,8 +8,8 @@ import (
 	"keyp/storage/object"
 )
 
-// keypDelayCommands keep jobs until they are due (storage/object/delay.go). Clients that wait for a
-// job are in the line of Waiters for delay queues.
+// keypDelayCommands are the commands of delay queues. A delay queue keeps jobs until they are due
+// (storage/object/delay.go). Clients that wait for a job wait as those of BLPOP do (Waiters).
 var keypDelayCommands = []Spec{{
 	Name: "KEYP.DELAY", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary:    "Keeps jobs until they are due, and delivers each until it is acknowledged.",

@@ -11,7 +11,8 @@ var limitInfoCommand = Spec{
 	Run:        limitInfo,
 }
 
-// limitHeldShown is the maximum number of reservations that KEYP.LIMIT INFO shows.
+// limitHeldShown is the maximum number of reservations (calls that hold a part of the limit until
+// they end) that KEYP.LIMIT INFO shows.
 const limitHeldShown = 100
 
 // limitKinds are the words for kinds of limits.

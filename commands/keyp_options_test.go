@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// optionSamples are values that options and arguments take whose names are not valid values.
+// optionSamples are example values for options and arguments. An option that is not listed takes
+// its own name as a value.
 var optionSamples = map[string]string{
 	"from": "-", "to": "-", "start": "-", "end": "-", "due": "+1", "cursor": "0", "type": "hash",
 	"default": "1", "max": "1",

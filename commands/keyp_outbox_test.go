@@ -11,7 +11,8 @@ import (
 	"keyp/storage"
 )
 
-// report lets time pass, removes what is due, and moves its entries.
+// report advances the clock, removes due keys, and moves their outbox entries to the streams of the
+// rules.
 func (h *harness) report(d time.Duration) {
 	h.clock.Advance(d)
 	h.store.Reap()

@@ -6,7 +6,8 @@ import (
 	"keyp/storage"
 )
 
-// timelineMax is the maximum number of spans of a timeline.
+// KEYP.TIMELINE counts the keys that expire in each of several equal spans of time. timelineMax is
+// the maximum number of spans.
 const timelineMax = 10_000
 
 const errBuckets Error = "ERR the number of buckets is not from 1 to 10000"

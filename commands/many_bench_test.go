@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// numbered is a command with n numbered arguments, in an order like a random one, each before the
-// rest of a pair if there is one.
+// numbered returns a command with n numbered arguments in a random order. If pair is not empty, it
+// follows each of them.
 func numbered(n int, prefix, pair string, args ...string) [][]byte {
 	list := byteArgs(args...)
 	for _, i := range rand.New(rand.NewPCG(uint64(n), 0)).Perm(n) {

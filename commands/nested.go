@@ -9,15 +9,15 @@ import (
 	"keyp/storage"
 )
 
-// A command that runs inside EXEC or a script is part of its transaction: it has the same instant,
-// and its changes are in the same batch of the log. EXEC runs on the loop, with all its keys
-// locked, if its commands touch only keys that they declare (KeysOnly). Otherwise EXEC is a global
-// task, and so is a script. A global task begins with the whole keyspace locked. Later it may
-// unlock the shards that it has not used (Txn.Share). The loop makes commands wait that may not run
-// beside it (mayRunBeside).
+// A command that runs inside EXEC or a script is part of its transaction: all commands see the same
+// time, and their changes are one batch of the log. If all commands of EXEC touch only keys that
+// they declare (KeysOnly), EXEC runs on the event loop with these keys locked. Otherwise EXEC runs
+// as a script does: as a task beside the loop, with the whole keyspace locked. Later it may unlock
+// the shards that it has not used (Txn.Share). Commands of other clients wait if they need what is
+// locked (mayRunBeside).
 //
-// Clients, subscriptions and the effects of the configuration belong to the loop. A command of a
-// global task reaches them only on the loop: Call runs the command there and waits.
+// Clients, subscriptions and the effects of the configuration belong to the loop. If a command of
+// such a task needs them, Call runs the command on the loop, and waits for it.
 
 // Call runs a command inside the transaction of c, for client, and writes its reply or error to
 // out. The caller has resolved and checked the command. If its keys are not in memory, others wait

@@ -12,8 +12,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestOffloadStores: what a command stores that is a task is what it stores within EXEC, where it
-// does not, and is there after a restart.
+// TestOffloadStores: commands such as SUNIONSTORE run as tasks beside the event loop if their keys
+// are large. They store the same as within EXEC, where they run on the loop, and it is there after
+// a restart.
 func TestOffloadStores(t *testing.T) {
 	h := newHarness(t)
 	const n = 4000

@@ -35,7 +35,7 @@ const (
 	policyNameMax    = 128
 	policyPatternMax = 512
 	policiesMax      = 1000
-	// policyTimeMax is the longest time of a policy, 292,000 years, in ms.
+	// policyTimeMax is the longest time that a policy may give to keys, 292,000 years, in ms.
 	policyTimeMax = math.MaxInt64 / 1000
 )
 

@@ -1,24 +1,28 @@
 package commands
 
-// Scope says what data a call may touch. From that, Dispatch alone decides how the call runs:
+// Scope says what a call of a command may touch. From that, Dispatch alone decides how the call
+// runs:
 //
-//	scope      of keys                       of the server              runs
-//	ArgsOnly   none                          nothing                    inline
-//	OwnClient  none                          its client, what has locks inline
-//	OnLoop     none                          what belongs to the loop   inline
-//	KeysOnly   those that it declares        what has locks             inline
-//	Pinned     the values that these had     what has locks             a task, as Spec.Offload says
-//	Counts     how many there are            what belongs to the loop   inline
-//	Unlocked   any, a shard at a time        what has locks             a task
-//	AllKeys    any, all of them locked       what has locks             inline
-//	Global     any, all of them locked       what belongs to the loop,  a task, one at a time
-//	                                         by Ctx.Call and Ctx.atLoop
-//	Global, Ctx.apart: those that it declares                           a task, as errOffload says
+//	scope      keys that it touches          other state                runs
+//	ArgsOnly   none                          none                       inline
+//	OwnClient  none                          its client; any with a lock inline
+//	OnLoop     none                          any                        inline
+//	KeysOnly   those that it declares        any with a lock            inline
+//	Pinned     those that it declares, as    any with a lock            as a task
+//	           they were when it began
+//	Counts     how many there are            any                        inline
+//	Unlocked   any, a shard at a time        any with a lock            as a task
+//	AllKeys    any, all of them locked       any with a lock            inline
+//	Global     any, all of them locked       any, on the loop           as a task, one at a time
 //
-// Inline is on the loop's goroutine, with the shards of the keys locked. While a global task runs,
-// calls of scope ArgsOnly and OwnClient run. Calls of scope KeysOnly run if the task does not have
-// their keys; all others wait. Within a global task, code that belongs to the loop runs on the loop
-// (lent), and all other code on the goroutine of the task.
+// Inline is on the event loop's goroutine, with the shards of the keys locked. A task runs beside
+// the loop, on any goroutine. State without a lock belongs to the loop: code of a Global task that
+// uses it runs on the loop, while the task waits (Ctx.Call, Ctx.atLoop).
+//
+// While a Global task runs, calls of scope ArgsOnly and OwnClient run. Calls of scope KeysOnly run
+// if the task does not have their keys; all others wait. A call of scope KeysOnly that would take
+// too long on the loop runs as a task, too: a write as a Global one that has only its keys
+// (Ctx.apart), another call as a Pinned one.
 type Scope uint8
 
 // The scopes. A call of a scope after KeysOnly makes its EXEC a global task.

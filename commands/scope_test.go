@@ -9,10 +9,11 @@ import (
 	"keyp/storage"
 )
 
-// confined has each handler run without what its scope does not have: where that is nothing of
-// the loop, what belongs to that, the host and the connection are gone, and a handler that uses
-// them panics, as the store does where a key's shard is not locked and Ctx.view where the keyspace
-// is not in the scope. While a handler runs that has no keys, another transaction has all of them.
+// confined runs each handler without access to what its scope (Scope) excludes. If the scope
+// excludes the event loop's state, the host and the connection are nil, so a handler that uses them
+// panics. The store panics if a key's shard is not locked, and Ctx.view if the scope excludes the
+// keyspace. While a handler of a scope without keys runs, another transaction has locked the whole
+// keyspace.
 type confined struct {
 	h    *harness
 	loop reach // of the command that is not part of another one

@@ -56,7 +56,7 @@ var scriptCommands = []Spec{
 		Summary: "Manages the script cache.", Complexity: "Depends on subcommand.", Arity: -2,
 		Sub: []Spec{
 			{
-				// Compiling may take long.
+				// A task, since compiling may take long.
 				Name: "LOAD", Group: Scripting, Since: "2.6.0", Arity: 3, Flags: NoScript | Stale,
 				Scope:      Global,
 				Summary:    "Compiles a script and caches it for EVALSHA.",

@@ -47,7 +47,7 @@ var (
 		stringArg("id").many()).after("STREAMS")
 )
 
-// The errors of XREAD and XREADGROUP. errTimeoutRange and errTimeoutSign are others.
+// The errors of XREAD and XREADGROUP.
 const (
 	errReadTimeout   Error = "ERR timeout is not an integer or out of range"
 	errReadClaim     Error = "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead."

@@ -7,10 +7,11 @@ import (
 	"keyp/storage/object"
 )
 
-// Runs of a stream's entries may be only on disk (storage/streamruns.go). Before a handler changes
-// anything, it calls wants for the runs that it needs, and then haveRuns. If runs are missing, they
-// are read outside of the loop, and the handler starts again. A handler reads other runs when it
-// comes to them. These have a few entries, or are the rest of a walk over very many.
+// A large stream is stored in runs of entries, and some of its runs may be only on disk
+// (storage/streamruns.go). Before a handler changes anything, it calls wants for the runs that it
+// needs, and then haveRuns. If runs are missing, they are read outside of the loop, and the handler
+// starts again. In two cases it reads runs itself: if they have only a few entries, and if it has
+// begun to walk over very many.
 
 // wants records runs that the handler needs. A Wanted method of the stream's value has returned
 // them. The stream is Cold.

@@ -15,8 +15,8 @@ import (
 	"keyp/storage/format"
 )
 
-// coldTwins makes two streams of the same entries, groups and pending entries, and has the runs of
-// the first leave memory.
+// coldTwins makes two streams with the same entries, groups and pending entries. Most entries of
+// the first one leave memory.
 func (h *harness) coldTwins(cold, warm string) {
 	h.t.Helper()
 	for _, key := range []string{cold, warm} {

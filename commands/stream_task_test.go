@@ -9,8 +9,8 @@ import (
 	"keyp/resp"
 )
 
-// fillStream makes a stream of n entries and a group with two consumers. One has all entries but
-// the last thousands, as far as these are more; these are new.
+// fillStream makes a stream of n entries and a group with the consumers one and two. Consumer one
+// has read all but the last fresh entries.
 func (h *harness) fillStream(key string, n, fresh int) {
 	h.t.Helper()
 	for from := 1; from <= n; {

@@ -7,9 +7,10 @@ import (
 	"keyp/storage"
 )
 
-// A task runs a command for which the outcome of Dispatch is Task. The loop calls StartTask and, if
-// the task was queued, BeginQueued. Then any goroutine calls RunTask. Finally the loop calls
-// EndTask and RunEmitted.
+// A task is a command that runs beside the event loop, because it may take long: Dispatch has
+// returned the outcome Task. The loop calls StartTask and, if the task had to queue, BeginQueued.
+// Then any goroutine calls RunTask, which runs the command. Finally the loop calls EndTask, and
+// RunEmitted for what the command left to the loop.
 
 // tasks counts the running tasks. It belongs to the loop.
 type tasks struct {

@@ -25,11 +25,11 @@ import (
 // A client that reads a stream leaves the entries for others, and may have no use for the new ones.
 // So all clients in the line run their commands again, each once.
 //
-// A client that waits for a lease is in the line for a missing key. It is also served when its
-// own owner name holds the lease. The first client of that line runs its command again at the
-// deadline. Its own timer does that, without the reaper. When another client becomes the first, or
-// the lease changes, the command runs at once, to learn the deadline. No other client overtakes
-// that line, so its clients may be served over several passes.
+// A client that waits for a lease (KEYP.LEASE) waits until its key is missing, or until the lease's
+// owner is the name that this client gave. The first client in line has a timer for the lease's
+// deadline, and does not need the reaper. It runs its command again when it becomes the first, and
+// when the lease changes, to learn that deadline. The clients in such a line may be served over
+// several passes of the loop, and no client overtakes them.
 type Waiters struct {
 	*lines
 	env     *Env

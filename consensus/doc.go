@@ -8,9 +8,10 @@
 //   - A member must remember its votes, and which entries it has confirmed. It sends a vote or a
 //     confirmation only after the sync that brings it to disk.
 //   - An entry is committed when a majority has it on disk. From then on it is the same at all
-//     members, for ever. A machine gets each entry once, in order, from this member's disk.
+//     members, for ever. A member's Machine, which applies entries, gets each once, in order, from
+//     this member's disk.
 //   - A leader learns the outcome of each proposal: it is committed, or it is no longer in the log.
-//     If the leader is deposed first, the outcome is unknown until then.
+//     A leader that was deposed may learn it late.
 //   - At any time at most one member has the lease. No other member has committed anything since
 //     that one began to lead.
 //   - No I/O is done while the group's mutex is locked, except for reads of the log. A group has no
@@ -44,10 +45,10 @@
 //	         heartbeat               the leader's time
 //	         vote, request for one   the group's time, as far as the sender knows it
 //	         answer to a heartbeat   the sender's wall clock
-//	stamp    in ms since the leader's machine started, for the lease (lease.go); 0: there is none
-//	         heartbeat               the time of the newest question that its answer confirms
-//	         order to campaign       the time of the order
-//	         request for a vote      the stamp of the order that it follows
+//	stamp    a time for the lease (lease.go), in ms since the leader's computer started; 0: none
+//	         heartbeat               when the leader asked the question that this one carries
+//	         order to campaign       when the order was given
+//	         request for a vote      the stamp of the order that caused it
 //
 // # Connections
 //

@@ -8,13 +8,18 @@ import (
 
 // The lease
 //
-// With each tick a leader asks the others whether it still leads (the library's ReadIndex). It
-// records when it asked, as a stamp: the time since the machine started. When a majority has
-// answered, no other member can lead until 250 ms after the stamp. A member that has answered does
-// not vote for another one during the next 8 ticks, of which the first may be short. So 280 ms of
-// one machine's clock are compared with 250 ms of another one's: the rates of the clocks may differ
-// by a tenth. The lease of a process that is stopped for a while does not end too late. The process
-// counts fewer ticks, and its lease is measured by a clock that does not stop.
+// A leader that has the lease knows that no other member can lead, so it may answer reads by
+// itself.
+//
+// With each tick (40 ms) a leader asks the others whether it still leads (the library's ReadIndex).
+// It records when it asked, as a stamp: the time since its computer started. When a majority has
+// answered, the leader has the lease until 250 ms after the stamp. This is safe because a member
+// that has answered does not vote for another one during the next 8 ticks. The first of these may
+// be short, so they last 280 ms at least. By the clock of another computer that is more than 250
+// ms, if the rates of the two clocks differ by less than a tenth.
+//
+// A process may be stopped for a while. A stopped voter counts fewer ticks, so it votes even later.
+// A stopped leader measures its lease by a clock that does not stop.
 //
 // Two things would break that promise, and are prevented here. First, a member that has just
 // started may not know what it promised before, so it does not vote during its first 8 ticks.

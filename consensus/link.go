@@ -15,8 +15,9 @@ import (
 )
 
 // maxQueued bounds the frames that wait for a connection, in bytes; a single message may be larger.
-// Further messages are lost, which the library notices. It is more than maxUnread, so that a
-// distant follower loses none.
+// Beyond it messages are dropped, and the library sends them again. The library sends a follower at
+// most maxUnread bytes of entries before an answer, which is less. So entries are not dropped
+// because a follower is far away.
 const maxQueued = 12 << 20
 
 // keepBuffer is the largest buffer that a link keeps while nothing waits.

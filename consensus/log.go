@@ -7,15 +7,14 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Log stores the data that a member must not forget: its term, its vote, the commit index, and the
-// entries after a base.
+// Log stores the data that a member must not forget: its term, its vote and the commit index
+// (together its hard state), and the entries after some first entry, the base.
 //
 // All methods that read see the data of an Append at once. The data is on disk after the next Sync.
-// Before that a crash may lose the end of it. The disk always has the result of all Appends up to
-// some moment. Of the last Append it may lack the last entries, but not its Hard. So a member that
-// has an entry also has the commit index that was known when the entry came. Changes of members
-// rely on this. A Hard in which only the commit index is newer need not be on disk before the next
-// Write.
+// Before that a crash may lose the data of some Appends, always the last ones. Of one Append it may
+// lose entries from the end, but keep the hard state. So a member that has an entry also has the
+// commit index that was known when the entry came, and changes of members rely on that. A hard
+// state that differs only in the commit index may be written together with the next other data.
 //
 // The group's mutex is locked during all calls except Sync. So these calls do no I/O except reads.
 type Log interface {

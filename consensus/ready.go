@@ -12,10 +12,10 @@ import (
 )
 
 // Each goroutine that changes the node (proposes, receives, ticks, has written) calls ready under
-// the mutex. ready takes the node's pending work: it passes messages to the network, and puts data
-// to store and calls of the machine into two queues. Then, without the mutex, proceed flushes the
-// network, writes the log and notifies the machine. In this order no answer waits for the machine.
-// One goroutine at a time works on each of the two queues; others leave their work to it.
+// the mutex. ready takes the node's pending work. Messages go to the network. Data to store, and
+// calls of the Machine, go into two queues. Then, without the mutex, proceed flushes the network,
+// writes the log and notifies the Machine. In this order no answer waits for the Machine. One
+// goroutine at a time works on each of the two queues; others leave their work to it.
 
 // ready takes the node's pending work. mu is locked.
 func (g *Group) ready() {

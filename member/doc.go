@@ -28,19 +28,20 @@
 //
 // # Changes of role
 //
-// The group calls the machine (machine.go) on the goroutine that caused the event, which may be the
-// server's loop. Work that may wait for the loop, or takes long, is done by a separate goroutine,
-// in the same order.
+// The group reports entries and changes of role to this package's machine (machine.go), on the
+// goroutine that caused the event. That may be the server's loop. So work that may wait for the
+// loop, or takes long, is queued for a separate goroutine, which does it in the same order.
 //
-// A leader's store contains changes that are not committed yet. So a leader that is deposed is
-// tentative until it knows the outcome of its last entries. If all are committed, it becomes a
-// follower. If one is replaced, or a batch was never proposed, the process starts itself again with
-// exec. It does the same to install a snapshot: the data of an open store is never replaced.
+// A leader's store contains changes that are not committed yet. A leader that is deposed does not
+// know whether they will be: its role is tentative until it knows the outcome of its last entries.
+// If all changes are committed, it becomes a follower. Otherwise its store has changes that the
+// group does not have, and the process starts itself again with exec. It does the same to install a
+// snapshot: the data of an open store is never replaced.
 //
 // # Locks
 //
 //	journal.mu      batches that are not committed yet, and positions
-//	Member.mu       the role, the members, and the waits for other members
+//	Member.mu       the role, the members, and the calls of await
 //	tasks.mu        the queue of work
 //	clocks.mu       differences of other members' clocks; the group's mutex is locked meanwhile
 //

@@ -6,7 +6,7 @@ import (
 	"keyp/commands"
 )
 
-// wait is a wait for other members.
+// wait is a call of await: done is called once, as soon as over returns true.
 type wait struct {
 	over func() bool
 	done func()

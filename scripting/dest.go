@@ -2,9 +2,9 @@ package scripting
 
 import "keyp/scripting/lua"
 
-// dest is the place for a decoded value: on the stack, or in a table that the stack reaches. A
-// decoder puts a table in its place before it fills the table, so the state always measures
-// everything decoded so far.
+// dest says where a decoder puts a value: on Lua's stack, or in a table that is in use already. A
+// decoder first puts a new table there and then fills it. So the limit of a script's memory also
+// counts tables that are only half decoded.
 type dest struct {
 	t     *lua.Table // nil: the stack
 	index int        // 0: the key is on top of the stack

@@ -11,7 +11,8 @@ import (
 	"keyp/storage"
 )
 
-// lateLook is the pause until timeUp looks again at a session that it cannot answer yet.
+// lateLook is a pause. If a blocking command's time is up while it reads a key from disk or waits
+// for a task, the loop looks again after this pause.
 const lateLook = 10 * time.Millisecond
 
 // maxWait bounds the timer of a blocking command, in milliseconds, so that it does not overflow:

@@ -6,8 +6,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestWaitsTakeNoPlace: however many wait for the log or for a time, a task of scope Unlocked
-// begins at once, and none of them is one.
+// TestWaitsTakeNoPlace: commands that wait for the log or for a time (WAITAOF, DEBUG SLEEP) do not
+// count as tasks. However many there are, a task of scope Unlocked begins at once.
 func TestWaitsTakeNoPlace(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)

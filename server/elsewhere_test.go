@@ -11,8 +11,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// silentTarget is a server that accepts connections and never replies. It gives a MIGRATE of the
-// key k to it, with an hour of time.
+// silentTarget starts a server that accepts connections and never replies. It returns the command
+// MIGRATE that sends the key k to that server, with an hour of time.
 func silentTarget(t *testing.T) string {
 	migrate, _ := countingTarget(t)
 	return migrate

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A TLS handshake costs about a millisecond of computation, so it runs on a goroutine of its own.
-// This goroutine begins with the client's first byte and ends with the handshake. It never uses the
-// socket: it and the loop use the wire in turn.
+// A TLS handshake costs about a millisecond of computation, so it runs on a goroutine of its own,
+// from the client's first byte to the end of the handshake. Only the loop uses the socket. Loop and
+// goroutine pass each other the bytes through a buffer (the wire), which they use in turn:
 //
-//	loop                                      handshake
-//	input comes: fetched ────────────────►    computes, writes to wire.out
-//	sends wire.out, waits for input     ◄──── needs more: box.post(shake)
-//	input comes: fetched ────────────────►    computes
-//	sends wire.out; the session begins  ◄──── ends: box.post(greeted)
+//	loop                                      goroutine of the handshake
+//	input comes; sets fetched ───────────►    computes, writes to wire.out
+//	sends wire.out, waits for input     ◄──── needs more: posts shake
+//	input comes; sets fetched ───────────►    computes
+//	sends wire.out; the session begins  ◄──── ends: posts greeted
 //
-// A session that is closed meanwhile closes gone, and the goroutine ends at its next step. So no
-// goroutine is left over, in whichever order they end.
+// If the session is closed meanwhile, it closes the channel gone, and the goroutine ends at its
+// next step. So no goroutine is left over, in whichever order they end.
 const (
 	// greetTime bounds a handshake.
 	greetTime = 10 * time.Second

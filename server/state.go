@@ -27,7 +27,7 @@ import "fmt"
 //
 // Facts that are independent of the state have fields of their own: the readiness of the socket
 // (readable, eof, full …), and the lists of the loop that contain the session. Another such field
-// is stalled: the output before a command that waits may be more than its client reads.
+// is stalled: so much output waits for the client that no further command runs.
 type state uint8
 
 const (

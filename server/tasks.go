@@ -14,23 +14,24 @@ import (
 	"keyp/storage"
 )
 
-// tasks are the commands for which Dispatch returns Task: they may take long, so the loop does not
-// wait for them. Package commands determines a task's scope. The scope decides what the task has
-// locked, and which sessions wait for that. This file decides on which goroutine the task runs.
+// tasks are the commands that may take long, so the loop does not wait for them: Dispatch has
+// returned Task. This file decides on which goroutine a task runs. That depends on what the task
+// has locked (commands.Scope):
 //
-//   - Pinned and Global: most are brief, and handing one to another goroutine costs more than it
-//     takes. So a task begins on the loop's own goroutine, in its session's turn. When the
-//     supervisor finds the same task twice (superviseEvery), this goroutine continues with the
-//     task, and another one becomes the loop (takeOver). A task that begins outside a turn, because
-//     its session has waited, has a goroutine of its own from the start.
-//   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. At most
-//     maxUnlocked tasks of each lane (commands.Lane) run at a time. The others wait in the queue of
-//     the lane.
+//   - Pinned (the keys that it declares) and Global (all keys): most of these tasks are brief, and
+//     handing one to another goroutine costs more than it takes. So a task begins on the loop's own
+//     goroutine, in its session's turn. A supervisor looks at the loop every superviseEvery. If it
+//     sees a task two times in a row, the loop continues on another goroutine, and this one is left to
+//     the task (takeOver). A task whose session has waited has a goroutine of its own from the start.
+//   - Unlocked (it locks keys as it goes): a task may wait for the disk, so it always has a goroutine
+//     of its own. These tasks are in several lanes, one for clients, one for operators, and one for
+//     tasks that wait for other servers. At most maxUnlocked of a lane run at a time, and the others
+//     wait in its queue.
 //
-// The loop waits for none of them. A session whose command needs something that a task has locked
-// waits for the task's end (forTask). It then has its turn before all others. Once a script has run
-// for too long, such commands are refused instead. Parts of a global task that belong to the loop
-// run on the loop (lend).
+// A session whose command needs something that a task has locked waits for the task's end
+// (forTask). It then has its turn before all others. Once a script has run for too long, such
+// commands are refused instead. Some of a Global task's code uses what belongs to the loop: the
+// loop runs it, while the task waits (lend).
 type tasks struct {
 	// These belong to the loop.
 	count  int   // tasks that have begun, or wait in queue, and whose end the loop has not seen

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timer is a function, run, that the loop calls when Mono reaches the time at. The owner of a timer
+// timer is a call of run by the loop, at the time at of its monotonic clock. The owner of a timer
 // sets and stops it through timers. It may be set again, even by run.
 type timer struct {
 	at    time.Duration

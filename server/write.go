@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// slowSync is the cost of a commit from which on the loop does not wait for it.
+	// If a commit usually takes longer than slowSync, the loop goes on and does not wait for its
+	// end.
 	slowSync = 200 * time.Microsecond
-	// largeCommit is the size in bytes from which on the loop does not wait for a commit,
-	// however fast the disk is.
+	// If more than largeCommit bytes are to be synced, the loop does not wait either, however fast
+	// the disk is.
 	largeCommit = 1 << 20
 	// lingerTime bounds the wait for a client to take its last reply.
 	lingerTime = time.Second

@@ -8,18 +8,21 @@ import (
 	"keyp/storage/hashtable"
 )
 
-// arrivals are values that RENAME moved to other keys while a checkpoint went from slot to slot.
-// The records that made such a value may be in log segments that the checkpoint will release. And
-// the checkpoint may have passed the new key already. So it copies these values at its end, each
-// only once, even if it was renamed often. Any number of renames cannot keep it from ending.
+// arrivals are values that RENAME moved to other keys during a checkpoint. The checkpoint copies
+// changed keys slot by slot, and then releases the log segments before its begin. A value may move
+// from a slot that is not copied yet to one that is. Then the checkpoint would miss it. So such
+// values are listed, and the checkpoint copies them at its end: each once, however often it was
+// renamed.
 //
-//   - No value joins the list after the slots are done. A value that moves only then was copied at
-//     its old key. So its elements are on disk under its id, and the log that stays has all changes
-//     since.
-//   - The same is true for a value that the data file has whole when it moves.
-//   - A value made after the rotation does not join the list: the log that stays has it whole.
+// A value need not be listed
 //
-// The places of other moved values are noted too, for a batch that cannot be written (uncopy).
+//   - if it was made after the checkpoint began: all of it is in the log that stays;
+//   - if all of it is in the data file when it moves;
+//   - if it moves after the last slot was copied: it was copied at its old key, and the log that stays
+//     has all changes since.
+//
+// Other values that moved are recorded without being listed. If a transaction of the checkpoint
+// fails, its keys must be copied again, and the record says where their values are (uncopy).
 type arrivals struct {
 	mu struct {
 		sync.Mutex

@@ -14,9 +14,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestCheckpointBesideRenames: between any two steps of a checkpoint all values move to other
-// keys, and change. It ends all the same, with all of them in the data file, or where that
-// and the log lead to.
+// TestCheckpointBesideRenames: between any two steps of a checkpoint all values change, and move to
+// other keys. The checkpoint still ends. After it, data file and log together have all values.
 func TestCheckpointBesideRenames(t *testing.T) {
 	for _, size := range []int{3, 200} { // elements: a portion, several
 		t.Run(fmt.Sprint(size, " elements"), func(t *testing.T) {

@@ -128,7 +128,7 @@ func (c *partCheck) run() {
 			c.p.shard.num, n, c.laters)
 	}
 	c.onDisk()
-	if err := c.p.index.CheckCells(); err != nil {
+	if err := c.p.index.CheckBins(); err != nil {
 		c.fail("shard %d: %v", c.p.shard.num, err)
 	}
 	if n := c.p.index.Len(); n != c.indexed {
@@ -145,17 +145,17 @@ func (c *partCheck) onDisk() {
 	known := slices.DeleteFunc(c.dues, func(e format.TTLEntry) bool {
 		return !d.knows(format.TTLKey(nil, e.Due, e.On))
 	})
-	if d.cells.Len() != len(known) {
+	if d.bins.Len() != len(known) {
 		c.fail("shard %d: %d deadlines on disk are counted, of %d", c.p.shard.num,
-			d.cells.Len(), len(known))
+			d.bins.Len(), len(known))
 	}
 	slices.SortFunc(known, func(a, b format.TTLEntry) int { return cmp.Compare(a.Due, b.Due) })
 	for i, e := range known {
-		if s := d.cells.Count(math.MinInt64, e.Due, nil); s.High < int64(i+1) {
+		if s := d.bins.Count(math.MinInt64, e.Due, nil); s.High < int64(i+1) {
 			c.fail("shard %d: up to %d there are %d deadlines on disk or more, and %d at most by the count",
 				c.p.shard.num, e.Due, i+1, s.High)
 		}
-		if s := d.cells.Count(e.Due, math.MaxInt64, nil); s.High < int64(len(known)-i) {
+		if s := d.bins.Count(e.Due, math.MaxInt64, nil); s.High < int64(len(known)-i) {
 			c.fail(
 				"shard %d: from %d on there are %d deadlines on disk, and %d at most by the count",
 				c.p.shard.num, e.Due, len(known)-i, s.High)

@@ -25,18 +25,19 @@ import (
 // A checkpoint copies changes from memory to the data file, so that the log's older segments can be
 // removed:
 //
-//  1. Rotate the log and note the state of that moment, with all shards locked.
-//  2. Slot by slot, copy dirty cells, with the shard locked for microseconds at a time. Wait until
-//     the log has settled up to the newest change in the copies. Then write the copies in one
-//     bbolt transaction of bounded size. A cell that changes meanwhile is dirty again. The changes
-//     of the bucket ttl are collected and sorted before they are applied (pending.go). After all
-//     slots, write each value that was renamed meanwhile, once (arrivals.go).
-//  3. Record the noted state, with the rotation's segment as the first one needed, and
-//     release older segments.
+//  1. Begin a new log segment and note the state of that moment, with all shards locked.
+//  2. Slot by slot, copy the keys that changed since the last checkpoint (dirty ones), with the shard
+//     locked for microseconds at a time. Wait until the log up to the newest copied change is on
+//     disk. Then write the copies in one bbolt transaction of bounded size. A key that changes
+//     meanwhile is dirty again. Changes of deadlines are collected first, and sorted before they are
+//     applied to the bucket ttl (datafile/pending.go). After all slots, write the values that were
+//     renamed meanwhile (arrivals.go).
+//  3. Record the noted state, with the new segment as the first one needed, and release older ones.
 //
-// A checkpoint is fuzzy: in places the file is newer than the noted state. That is why records are
-// idempotent and carry generations. After each piece of work the checkpoint pauses for as long as
-// that took, unless it has to hurry. So the latency of commands stays low.
+// A checkpoint is fuzzy: some keys in the file are newer than the noted state. So a start applies
+// some log records to keys that have them already, and records must be idempotent. After each piece
+// of work the checkpoint pauses for as long as that took, unless it has to hurry. So the latency of
+// commands stays low.
 type checkpointer struct {
 	// Constant.
 	s    *Store

@@ -14,7 +14,8 @@ import (
 	"keyp/ttl"
 )
 
-// be answered that it has begun.
+// TestAskedCheckpointIsUnderWay: after StartCheckpoint a checkpoint counts as under way at once, so
+// BGSAVE can reply that it has begun.
 func TestAskedCheckpointIsUnderWay(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })

@@ -9,10 +9,11 @@ import (
 	"keyp/storage/datafile"
 )
 
-// A compaction makes the data file shorter (datafile/compact.go). Before it starts, the pending
-// changes are applied to the bucket ttl (pending.go). It locks checkpointer.mu, so only the
-// compaction writes to either file. Keys are read and written meanwhile. Checkpoints wait for it,
-// so it gives up when the log or memory gets so full that writers would be slowed down.
+// A compaction makes the data file shorter: it copies the content to a new file
+// (datafile/compact.go). It begins when no changes of deadlines wait to be written
+// (datafile/pending.go). Checkpoints wait for it, because they write the file too
+// (checkpointer.mu). Keys are read and written meanwhile. It gives up when the log or memory gets
+// so full that writers would be slowed down.
 const (
 	// A running store checks every compactInterval whether a compaction of its data file is worth
 	// its cost. It waits for compactBackoff after each attempt.

@@ -12,17 +12,18 @@ import (
 	"keyp/storage/object"
 )
 
-// A checkpoint copies dirty keys in steps; each step locks the shard for microseconds. A collection
-// that is stored by element is copied in portions, over several batches if it is large. Its record
-// is written with each portion. Before the last portion is on disk, the file has part of the value
-// under a record with a wrong count. If the server ends there, the log has the missing part:
-//   - The log states a new value as a whole: a value becomes stored by element only by a record
-//     that states it (see regenerate).
-//   - For any other value the log has each change since the last finished checkpoint.
+// A checkpoint copies dirty keys in steps; each step locks the shard for microseconds. A small
+// collection is a single record in the data file. A large one has a record of its own for each
+// element. If it is very large, it is copied in portions, over several batches, and the key's
+// record is written with each. If the server ends before the last portion, the file has only some
+// of the elements. The log has the others:
 //
-// So replay starts with the part in the file and completes it from the log. If the log states the
-// value as a whole, the elements that such a checkpoint left in the file are useless. They are
-// deleted before the value is copied again.
+//  - a log record creates a large collection as a whole (regenerate), and that record is still there;
+//  - or the last finished checkpoint has copied all of it, and the log has each change since.
+//
+// So a start takes the elements in the file, and completes them from the log. If the log has the
+// whole collection, the elements in the file are useless. They are deleted before it is copied
+// again.
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
 func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,

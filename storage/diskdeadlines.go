@@ -17,8 +17,9 @@ import (
 	"keyp/ttl"
 )
 
-// diskDeadlines contains the deadlines of keys that are only on disk, up to an end. It is a view on
-// the ttl bucket that moves forward with time.
+// diskDeadlines contains the next deadlines of keys that are only on disk: the first entries of the
+// bucket ttl, some 64k of them. The reaper removes keys by it, and later entries are read as time
+// passes.
 type diskDeadlines struct {
 	// Constant once Open has returned.
 	s *Store

@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestWindowOfOneDeadline: of keys that share a deadline diskDeadlines has no more than of
-// others, and it misses none.
+// TestWindowOfOneDeadline: diskDeadlines reads the deadlines of keys on disk in parts of bounded
+// size, even if very many keys have one deadline. It misses none of them.
 func TestWindowOfOneDeadline(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

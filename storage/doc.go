@@ -4,11 +4,12 @@
 // # Shape
 //
 // The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all databases, is a
-// shard with one lock. The data of one database in a shard is a part: a table per slot (hashtable),
-// slabs for small strings, Go objects for the rest, and the expiration index. A Txn locks the
-// shards of its keys, changes parts and records each change; its End appends the batch to the log
-// (storage/wal). A checkpoint writes the changes to the data file (bbolt) and releases the log's
-// older segments.
+// shard with one lock. The data of one database in a shard is a part: a hash table per slot, whose
+// entries are called cells; slabs for small strings, Go objects for all other values, and the
+// expiration index. A Txn locks the shards of its keys, changes parts and records each change; its
+// End appends the batch to the log (storage/wal). A checkpoint writes the changes to the data file
+// (bbolt) and releases the log's older segments. In the data file the bucket values has the records
+// of keys, and the bucket ttl an entry for each key with a deadline, in the order of time.
 //
 // # Invariants
 //
@@ -21,16 +22,17 @@
 //   - A key that was removed while the data file may have a copy (flagDisk) stays as a
 //     tombstone until a checkpoint has committed its removal.
 //   - A change reaches the data file only after the log has settled up to it (journal.go).
-//   - A pending change of ttl (pending.go) is about a slot whose keys must stay in memory until the
-//     change is made. After a crash it may be about a key that is dirty or gone.
+//   - A change of the bucket ttl may wait to be made (datafile/pending.go). Until then the keys of
+//     its slot must stay in memory. After a crash it may be about a key that is dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     diskDeadlines has every key with a deadline before its end that is only on disk.
-//   - The cells of the expiration index count its entries. The cells of a part's diskDues count the
-//     known deadlines of keys that are only on disk (duedisk.go).
+//   - For timelines, ttl.Bins count deadlines in spans of time. Those of the expiration index count
+//     its entries. Those of a part's diskDues count the known deadlines of keys that are only on disk
+//     (duedisk.go).
 //
 // # Locks
 //
-//	guard.turn        the end of the clock's guard, and its record for a start
+//	guard.turn        the end of a time in which the wall clock was not trusted (guard.go)
 //	checkpointer.mu   the data file's writer: a checkpoint or a compaction at a time
 //	diskDeadlines.turn       the reaper of keys that are only on disk
 //	diskWalk.turn     the walk that finds the deadlines of keys that are only on disk

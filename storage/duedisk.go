@@ -14,22 +14,23 @@ import (
 	"keyp/ttl"
 )
 
-// Some keys are only on disk. Each part counts the deadlines of its keys that are only there
-// (ttl.Cells). The counts begin when a timeline first needs them: a timeline counts the keys that
-// will expire in each span of time. One walk then finds these keys. It reads the bucket ttl of the
-// data file in order, in steps. After that the counts change when a key leaves memory, comes back
-// or expires. The shard of the part is locked for each change.
+// A timeline (KEYP.TIMELINE) counts the keys that will expire in each of several spans of time.
+// This file counts the deadlines of keys that are only on disk, separately for each shard and
+// database. The counts begin when a timeline first needs them: one walk reads the bucket ttl of the
+// data file, which has a key's entry at its deadline, in order and in steps. After that the counts
+// change when a key leaves memory, comes back or expires, with the shard locked.
 //
-// A step of the walk reads some entries of ttl, and then locks all shards, one after the other. An
-// entry counts if its key is not in memory at that time. It does not count if the key has left
-// memory since the last step. Such a key counts with the deadline that it had when it left memory.
-// An entry that counts agrees with the record of its key: no key leaves memory while changes of ttl
-// are pending for its slot. A deleted key is forgotten earlier, so entries of such a slot are
-// compared with the records.
+// A step of the walk reads some entries of ttl, and then locks all shards, one after the other. It
+// counts the entries whose keys are not in memory then. It passes over keys that have left memory
+// since the last step: those were counted when they left, with the deadline that they had then.
+//
+// An entry of ttl may be outdated only if its key was deleted: changes of ttl are made late, and
+// until then other keys stay in memory (datafile/pending.go). So in a slot with deleted keys, each
+// entry is compared with its key's record.
 
 // diskDues counts the next deadlines of a part's keys that are only on disk.
 type diskDues struct {
-	cells *ttl.Cells
+	bins *ttl.Bins
 	// through is the place in ttl before which all are counted; nil: all are.
 	through []byte
 	// left are the keys that have left memory since the walk's last step here, by their keys in
@@ -52,7 +53,7 @@ const (
 )
 
 func newDiskDues(through []byte) *diskDues {
-	return &diskDues{cells: ttl.NewCells(), through: through}
+	return &diskDues{bins: ttl.NewBins(), through: through}
 }
 
 // knows reports whether the walk has passed the place of an entry of ttl.
@@ -86,7 +87,7 @@ func (p *part) toDisk(k Key, due int64) {
 		}
 	}
 	if due != 0 {
-		d.cells.Add(due)
+		d.bins.Add(due)
 	}
 }
 
@@ -101,7 +102,7 @@ func (p *part) fromDisk(k Key, due int64) {
 		format.DiskKey(nil, p.space, k))) {
 		return
 	}
-	if !d.cells.Remove(due) { // ttl is damaged
+	if !d.bins.Remove(due) { // ttl is damaged
 		p.forgetDisk()
 	}
 }
@@ -245,7 +246,7 @@ func (sh *shard) learnDisk(list []diskDue, next []byte) error {
 			continue
 		}
 		if _, left := d.left[string(e.on)]; !left {
-			d.cells.Add(e.At)
+			d.bins.Add(e.At)
 		}
 	}
 	for _, p := range sh.mu.parts {
@@ -258,7 +259,7 @@ func (sh *shard) learnDisk(list []diskDue, next []byte) error {
 		for on, k := range d.left {
 			entry := format.TTLKey(nil, k.due, []byte(on))
 			if k.due != 0 && bytes.Compare(entry, was) >= 0 && d.knows(entry) && p.onlyDisk(k.key) {
-				d.cells.Add(k.due)
+				d.bins.Add(k.due)
 			}
 		}
 		d.left, d.size = nil, 0

@@ -11,25 +11,25 @@ import (
 	"keyp/ttl"
 )
 
-// This file lists keys by their own deadlines, or by their next ones, page by page. A key's next
-// deadline is its own or the first one of its elements, whichever is earlier.
+// This file lists keys in the order of their deadlines, page by page. The list is by own deadlines,
+// or by next deadlines. A key's next deadline is its own or the first one of its elements,
+// whichever is earlier.
 //
-// They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this
-// order. The expiration index has it too, except among the keys of one slot with one deadline.
-// These keys are sorted if they are few. If they are many, the slot's table is walked, which is in
-// the order of hashes. So a DueCursor is enough to continue: the server keeps no state, and the
-// keys may move between memory and disk.
+// Keys with one deadline are in the order of their slots, and within a slot in the order of the
+// hashes of their names. The bucket ttl of the data file has the same order. So has the expiration
+// index, which is in memory, except for the keys of one slot with one deadline, which are sorted
+// when a page comes to them. So a DueCursor is enough to continue the list: the server keeps no
+// state between two pages, and keys may move between memory and disk.
 //
-// Both the index and ttl have a key by its next deadline. If that is the deadline of an element, a
-// further index has the key's own deadline, for pages by own deadlines: an index of its part if the
-// key is in memory (ownDeadlines), or of the store if it is only on disk (laterDeadlines).
+// The expiration index and ttl are by next deadlines. If a key's next deadline is that of an
+// element, another index has its own deadline: ownDeadlines for keys in memory, laterDeadlines for
+// keys that are only on disk.
 //
-// A page looks at memory first, and then at the disk. A key that is only on disk at the first look
-// stays in ttl until its deadline changes or it is loaded, and keys that are loaded meanwhile are
-// noted. So a key that moves between the two is found in one of them at least, and a key that is
-// found twice is listed once. An entry of ttl is compared with memory. If memory does not know the
-// key, the entry is compared with the key's record. A key whose deadline changes meanwhile may be
-// missing, or be listed at a later place.
+// A page looks at memory first, and then at the disk. A key that moves between the two meanwhile is
+// found in at least one of them, and one that is found in both is listed once. An entry of ttl may
+// be outdated, so it is compared with the key in memory, or with the key's record if the key is
+// only on disk. A key whose deadline changes meanwhile may be missing, or be listed at a later
+// place.
 
 // DueCursor is a place in the order in which keys are due.
 type DueCursor struct {

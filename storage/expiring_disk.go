@@ -11,8 +11,9 @@ import (
 	"keyp/storage/format"
 )
 
-// expiringOnDisk is a key that has an entry in ttl, or whose own deadline is later than that of an
-// element. later is true in the second case.
+// expiringOnDisk is a key that is only on disk, for a page of the list of keys by deadline
+// (expiring.go). It was found in the bucket ttl, by its next deadline. If later is true, it was
+// found by its own deadline, which is later than that of an element.
 type expiringOnDisk struct {
 	cursor DueCursor // of its hash, what its place in values has
 	on     []byte    // its place in values

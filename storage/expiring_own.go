@@ -9,8 +9,8 @@ import (
 	"keyp/ttl"
 )
 
-// ownDeadlines contains the own deadlines of some keys of a part in memory. These are the keys that
-// the expiration index lists under the earlier deadline of an element. The zero value has none.
+// ownDeadlines contains the deadlines of some keys in memory: those that have an element with an
+// earlier deadline. The expiration index has only that earlier one. The zero value has none.
 type ownDeadlines struct {
 	index *ttl.Index       // nil until there was one
 	at    map[uint64]int64 // by id

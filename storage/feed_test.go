@@ -13,7 +13,8 @@ import (
 	"keyp/ttl"
 )
 
-// keysOfReplays gives two keys that different replays are about, whatever their number.
+// keysOfReplays returns two keys for which a start uses different replays, that is goroutines that
+// apply the log, however many of these there are.
 func keysOfReplays(t *testing.T, s *Store) (a, b Key) {
 	a = s.Key(0, []byte("a"))
 	for i := range 1000 {

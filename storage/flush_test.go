@@ -11,10 +11,10 @@ import (
 	"keyp/ttl"
 )
 
-// TestFlushAheadOfCheckpoint: a database is emptied between a checkpoint's rotation and the
-// moment when it comes to the database. What the log said of that before the rotation is
-// gone with the checkpoint: that a value had moved away, which must stay, or that keys
-// were there, of which a crash must find all or the flush.
+// TestFlushAheadOfCheckpoint: a database is emptied after a checkpoint has begun and before the
+// checkpoint comes to its keys. The checkpoint then releases the log of the time before. A value
+// that was moved to another database before must stay. After a crash the emptied database has all
+// its keys or none.
 func TestFlushAheadOfCheckpoint(t *testing.T) {
 	for seed := range uint64(8) {
 		h := newHarness(t)

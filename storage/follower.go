@@ -13,14 +13,13 @@ import (
 // alone is a leader's. A follower's store applies the batches of its leader. It decides nothing by
 // itself, logs nothing, and removes nothing. Readers do not see due keys and elements, but these
 // stay in the store until the leader's removal comes. So the server that leads at the removal
-// reports it, once (hooks.go). A follower's store does none of the following:
+// reports it, once (hooks.go). A follower's store does not
 //
-//   - removals by look-ups (Txn.live), by the reaper and diskDeadlines, and after a step back of
-//     the clock (stepBack),
-//   - log records of the time (logTime) and of the clock's guard (guard.go), and the moves of
-//     deadlines at the end of the guard,
-//   - actions that hooks begin by themselves,
-//   - moves of deadlines by reads, under a policy that slides them.
+//   - remove due keys: neither when one is looked up (Txn.live), nor by the reaper, nor after the
+//     clock was set back (stepBack),
+//   - log the time (logTime), or what the guard against a wrong wall clock decides (guard.go),
+//   - begin what hooks do by themselves, for example delivering events,
+//   - move deadlines because a key was read, as a policy may ask for.
 //
 // The time of a group's member is its leader's (grouptime.go).
 //

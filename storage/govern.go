@@ -6,15 +6,15 @@ import (
 	"keyp/ttl"
 )
 
-// Governor is a feature that decides on the deadlines of keys that commands write
-// (features/policies). It decides when a transaction gives a key a value or a deadline. So the log
-// contains the decisions, and replay decides nothing. For a changed collection the decision is made
-// at the end of the command, when its counts are updated (FlushValues).
+// Governor is a feature that decides which deadline a key gets when a command writes it, such as a
+// policy (features/policies). It decides before the change is logged, so the log contains the
+// decisions, and replay decides nothing. For a changed collection it decides at the end of the
+// command.
 //
 // Calls must be quick: the shard of the key is locked. They may use the transaction, and nothing
-// else of the store. The governor is not asked about keys of an Exempt transaction or of the system
-// database. For types that have deadlines of their own, it is asked only when a command sets or
-// removes the deadline.
+// else of the store. Some keys are not subject to a governor: those that a transaction with the
+// field Exempt writes, and the server's own data. The deadlines of leases, limits and delay queues
+// are their own: the governor decides only if a command such as EXPIRE sets or removes them.
 type Governor interface {
 	// Governs reports whether the governor has a rule about a key; otherwise other calls have no
 	// effect.

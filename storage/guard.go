@@ -11,18 +11,19 @@ import (
 )
 
 // clockGuard is the store's side of package clockguard, which decides what time it is when the wall
-// clock may be wrong. While the guard is on, the store's time is the guarded time and not the wall
-// clock's. This type stores the guard's Record for the next start, among the server's own data, and
-// ends the guard.
+// clock may be wrong. While the guard is on, the store's time continues evenly from the last time
+// that was trusted: the guarded time. This type stores the guard's Record for the next start, among
+// the server's own data, and ends the guard.
 //
-// While the wall clock is ahead of the guarded time, the store notes which deadlines count from the
-// guarded time (guardnotes.go). If the step of the wall clock is confirmed, these move by the same
-// amount as the store's time. That is one transaction with all shards locked: its batch contains
-// the moved deadlines, the removal of the notes and the new Record. So after a crash either all of
-// it has happened, or nothing.
+// While the wall clock is ahead of the guarded time, the store notes the deadlines that are set
+// relative to the guarded time (guardnotes.go). If it turns out that the wall clock is right, the
+// store's time jumps forward, and these deadlines move by the same amount. That is one transaction
+// with all shards locked: its batch contains the moved deadlines, the removal of the notes and the
+// new Record. So after a crash either all of it has happened, or nothing.
 //
-// If a wall clock that is behind is confirmed, no deadline moves. Everything that is due is
-// removed, and then the store's time goes back to the wall clock's (stepBack).
+// If the wall clock is behind the guarded time and turns out to be right, no deadline moves.
+// Everything that is due is removed, and then the store's time goes back to the wall clock's
+// (stepBack).
 type clockGuard struct {
 	s *Store // constant
 	clockguard.Guard

@@ -11,10 +11,11 @@ import (
 	"keyp/ttl"
 )
 
-// Deadlines that count from the guarded time (EXPIRE, EX …) are noted by name, in the batch that
-// sets them. Each note is a field of a hash of the same shard, among the server's own data. The
-// field has the same deadline, so there are never more notes than deadlines to move. When the step
-// of the wall clock is confirmed, a deadline moves if the key or element still has the noted one.
+// While the wall clock is not trusted (guard.go), EXPIRE, EX and other relative times count from
+// the store's own time. If the wall clock proves right, these deadlines must move. So each is noted
+// by its key's name, in the batch that sets it. A note is a field of a hash of the same shard,
+// among the server's own data. The field has the same deadline, so there are never more notes than
+// deadlines to move. A noted deadline moves only if the key or element still has it.
 
 // maxNotes is the largest number of noted deadlines of all shards.
 const maxNotes = 1 << 20

@@ -7,10 +7,10 @@ import (
 	"keyp/ttl"
 )
 
-// Limit accesses the limits of a key within a transaction. Each method that changes them is
-// documented at the method of object.Limit with the same name. After a change, Finish must be
-// called before anything else changes the key. Policies do not decide on these keys: the
-// transaction is Exempt.
+// Limit accesses the rate limits of a key (KEYP.LIMIT) within a transaction. Each method that
+// changes them is documented at the method of object.Limit with the same name. After a change,
+// Finish must be called before anything else changes the key. Deadline policies (KEYP.POLICY) do
+// not apply to these keys: the transaction is Exempt.
 type Limit struct {
 	handle
 	// Of a missing key, which gets it with Finish: in one record, with its deadline.

@@ -16,7 +16,8 @@ import (
 	"keyp/storage/object"
 )
 
-// loadTries is how often a read is repeated because the slot lost a cell meanwhile.
+// loadTries is how often a read from the data file is repeated. It is repeated if meanwhile a key
+// of the same slot left memory, since that key may be the one that is read.
 const loadTries = 100
 
 var errBusy = errors.New("storage: a key changes too often to be read")

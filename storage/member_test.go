@@ -11,8 +11,9 @@ import (
 	"keyp/ttl"
 )
 
-// memberHarness makes a harness whose stores are a member's, with the log of a server that is
-// alone. It fails if replay gets data from before the place, and it records the place.
+// memberHarness makes a harness whose stores are a group member's, with the log of a server that is
+// alone. It records the log position with which the store opens the log. It fails if records before
+// that position are replayed.
 func memberHarness(t testing.TB) (h *harness, opened *LogPosition) {
 	h, opened = closedHarness(t), &LogPosition{}
 	h.member = true

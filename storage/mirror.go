@@ -19,11 +19,11 @@ import (
 //   - it replaces a value that has readers without the shard's lock (Pins) by a copy: a batch waits
 //     for no reader;
 //   - each key that it changes gets the batch's LSN, and is reported to the observer;
-//   - a batch that changes the store's own rules takes effect at once (hooks.Follow); other stores
-//     read these rules only at a start.
+//   - a batch that changes the store's own settings, such as policies, takes effect at once
+//     (hooks.Follow); other stores read these settings only at a start.
 //
-// A batch counts keys (format.RecPopulation) wherever it changes how many there are, so the mirror
-// counts none. Nothing is logged here: the log has the batch already.
+// Each batch that adds or removes keys contains their new number (format.RecPopulation), so the
+// mirror counts none. Nothing is logged here: the log has the batch already.
 //
 // Batches come in the order of their LSNs. One goroutine at a time uses a Mirror, and no other one
 // changes the store's role meanwhile.

@@ -3,8 +3,8 @@ package storage
 import "time"
 
 const (
-	// usualDelay is the unit of the delay of commits. slowDown multiplies it by a factor from 0
-	// to 4.
+	// Commits are delayed if writers are faster than checkpoints (slowDown). usualDelay is the unit
+	// of that delay, which is multiplied by a factor from 0 to 4.
 	usualDelay = 4 * time.Millisecond
 	// maxDelay is the longest delay that slowDown sets for a commit of any size. The loop
 	// sleeps meanwhile, so reads wait too.

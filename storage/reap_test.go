@@ -10,8 +10,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestHalfReapedCounts: a crash while some keys of a shard are gone and others, as late as
-// these, are still counted, leaves counts that come to nothing when all are gone.
+// TestHalfReapedCounts: a crash comes while some of the keys that are due at one time are removed,
+// and others are not. After the restart the store counts its keys correctly, and counts none when
+// all are gone.
 func TestHalfReapedCounts(t *testing.T) {
 	const count = 20
 	ms := func(n int) int64 { return int64(n) }

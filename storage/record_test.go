@@ -7,8 +7,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestRecordsAmidElements: records of elements that follow another record in their transaction are
-// about the value that they name, and not lost because the other was not about it.
+// TestRecordsAmidElements: a transaction changes elements of a value, logs another record, and
+// changes elements again. After a replay all changes are in that value, whatever the record between
+// them was about.
 func TestRecordsAmidElements(t *testing.T) {
 	for name, amid := range map[string]func(*Txn){
 		"nothing": func(*Txn) {},

@@ -10,9 +10,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestRenameBeforeItIsCopied: a large value that the log stated is renamed while the checkpoint
-// deletes what an unfinished one may have left of it. Its key has an older value on disk, which
-// must not come back.
+// TestRenameBeforeItIsCopied: a large new value is renamed while a checkpoint deletes what an
+// earlier, unfinished checkpoint may have left of its elements. The old key has an older value on
+// disk, which must not come back.
 func TestRenameBeforeItIsCopied(t *testing.T) {
 	for moment := range 4 {
 		again := moment%2 == 1 // the key has another such value then

@@ -18,10 +18,10 @@ import (
 	"keyp/ttl"
 )
 
-// TestRepairRenamed: elements are damaged of values that were renamed, of which an unfinished
-// checkpoint had written only that the old name is gone, or also the new name. The new key of each
-// value that is not whole is named, a string is whole or missing, and what is left of a hash is
-// what it had.
+// TestRepairRenamed: values were renamed, and an unfinished checkpoint has written only the removal
+// of the old keys, or also the new keys. Some of their elements are damaged. Repair names the new
+// key of each value that is incomplete. It saves a string as a whole or not at all, and of a hash
+// the fields that are left.
 func TestRepairRenamed(t *testing.T) {
 	for written := range 4 {
 		// Transactions before the checkpoint ends: 3 are about the old names, and 0 is for all.

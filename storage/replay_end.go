@@ -11,8 +11,8 @@ import (
 	"keyp/storage/format"
 )
 
-// finish sets the time and the counts. It removes keys that are reaped according to the log, but
-// still in the data file.
+// finish ends the replay of the log. It sets the store's time and the numbers of keys to those of
+// the log, and removes the keys from the data file that have expired according to the log.
 func (r *recovering) finish() error {
 	r.s.resumeTime(r.time)
 	r.eachPart(func(p *part) { p.keys, p.expires, p.timed = 0, 0, 0 })

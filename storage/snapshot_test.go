@@ -7,8 +7,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestPinnedDeadlines: a value whose elements have deadlines is as it was while it is pinned,
-// however late it gets; then what is due goes. It may be gone or elsewhere by then.
+// TestPinnedDeadlines: a value whose elements have deadlines does not change while it is pinned,
+// even if its elements become due. After that, due elements are removed. Meanwhile the key may be
+// deleted, moved or replaced.
 func TestPinnedDeadlines(t *testing.T) {
 	const elements = 500
 	for meanwhile, do := range map[string]func(h *harness, k Key){

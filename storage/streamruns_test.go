@@ -17,8 +17,8 @@ import (
 
 const coldEntries = 3000
 
-// coldStream makes a stream, the entries of which are in the data file and, but for the last run,
-// not in memory.
+// coldStream makes a stream whose entries are in the data file. Only the last entries are in
+// memory, too.
 func (h *harness) coldStream(name string) Key {
 	h.t.Helper()
 	k := h.s.Key(0, []byte(name))

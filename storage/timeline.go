@@ -15,22 +15,22 @@ import (
 )
 
 // A timeline counts the keys that are due in each of several equal spans of time. A key counts
-// once, at its next deadline: its own or the first of an element, as the expiration index and ttl
-// have it.
+// once, at its next deadline: its own or the first of an element, whichever is earlier.
 //
-// The index and the part's deadlines on disk (duedisk.go) count deadlines in cells. The whole cells
-// in a span give an exact number. In memory, a cell that is only partly in the span is counted
-// entry by entry, if the call may look at more entries. On disk, entries are read if few keys are
-// due in all spans. All other keys are estimated, between bounds that are certain.
+// The deadlines in memory and those on disk (duedisk.go) are counted in bins: small spans of time
+// with a known number of deadlines each (ttl.Bins). All bins that are wholly in a span give an
+// exact number. Of a bin that is partly in the span, the deadlines in memory are looked at one by
+// one, unless there are very many. On disk that is done only if few keys are due in all spans.
+// Otherwise the number is estimated, between bounds that are certain.
 //
 // A shard is locked once to count its keys of a span, in memory and on disk. So the number is that
-// of one instant. If entries of ttl are read, or names are looked at, keys may move between memory
-// and disk meanwhile. Then the keys are counted again; in the end the bounds are widened by the
-// number of keys that have moved.
+// of one instant. If entries of the data file are read, or names are looked at, keys may move
+// between memory and disk meanwhile. Then the keys are counted again. If that happens too often,
+// the bounds are widened by the number of keys that have moved.
 //
-// A key whose next deadline is that of an element may still exist after that deadline. Then it may
-// have another deadline, by which nothing is ordered. Such keys are looked at one by one. They are
-// few, because the reaper removes due elements.
+// If an element of a key is due and has not been removed yet, the key's next deadline is a later
+// one, which no index has. Such keys are looked at one by one. They are few, because the reaper
+// removes due elements.
 
 const (
 	// exactMost is how many deadlines a timeline looks at one by one where it needs no names.
@@ -181,7 +181,7 @@ func (l *timeline) run(open bool, spans int) error {
 		cut = cut || !l.disk[i].Exact()
 	}
 	if cut && low <= int64(l.exact) {
-		// Perhaps no more are due, whatever the cells of the disk allow for.
+		// Perhaps no more are due, whatever the bins of the disk allow for.
 		return l.readDisk()
 	}
 	return nil
@@ -292,7 +292,7 @@ func (l *timeline) begin(sh *shard) (last int64) {
 		last = e.Deadline
 	}
 	if p.disk != nil {
-		if d, ok := p.disk.cells.Last(); ok && d > due {
+		if d, ok := p.disk.bins.Last(); ok && d > due {
 			last = max(last, d)
 		}
 	}

@@ -33,9 +33,9 @@ func (p *part) onDiskIn(from, through int64) (s ttl.Span) {
 	case d == nil:
 		return ttl.Span{High: max(p.keys-int64(p.index.Len()), 0)}
 	}
-	s = d.cells.Count(from, through, nil)
+	s = d.bins.Count(from, through, nil)
 	if d.through != nil && through >= int64(binary.BigEndian.Uint64(d.through)) {
-		s.High += max(p.keys-int64(p.index.Len()+d.cells.Len()), 0)
+		s.High += max(p.keys-int64(p.index.Len()+d.bins.Len()), 0)
 	}
 	return s
 }

@@ -584,7 +584,7 @@ func TestTimelineEstimates(t *testing.T) {
 	}
 }
 
-// What cells of the disk cannot distinguish is read, as long as it may be few: their deadlines are
+// What bins of the disk cannot distinguish is read, as long as it may be few: their deadlines are
 // not always spread evenly.
 func TestTimelineUnevenOnDisk(t *testing.T) {
 	h := newHarness(t)
@@ -597,7 +597,7 @@ func TestTimelineUnevenOnDisk(t *testing.T) {
 	}
 	const hour = 3600_000
 	for i := range 4097 {
-		// Cells of a deadline each, which become fewer with hours between their ends.
+		// Bins of a deadline each, which become fewer with hours between their ends.
 		at(i, now+hour+int64(i)*hour)
 	}
 	h.saved()
@@ -764,7 +764,7 @@ func TestTimelineWalksOn(t *testing.T) {
 	h.check()
 	n := 0
 	for _, sh := range h.s.shards {
-		n += sh.mu.parts[0].disk.cells.Len()
+		n += sh.mu.parts[0].disk.bins.Len()
 	}
 	if n != 500 {
 		t.Errorf("%d deadlines on disk are found", n)
@@ -899,7 +899,7 @@ func TestTimelineBesideDeletion(t *testing.T) {
 		}
 	}
 	w.turn.cursor = next
-	if n := h.s.shards[h.s.ShardOf(k)].mu.parts[0].disk.cells.Len(); n != 0 {
+	if n := h.s.shards[h.s.ShardOf(k)].mu.parts[0].disk.bins.Len(); n != 0 {
 		t.Errorf("%d deadlines on disk are counted", n)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"math/bits"
 )
 
-// Begin locks the shards of keys, in index order, and takes the instant. It returns false, with
-// nothing locked, if the global transaction has one of the shards (BlockedByGlobal). It also
-// returns false if a key may be only on disk, or has so many due elements that removing them takes
-// long. Then the caller calls Store.Load and tries again.
+// Begin starts a transaction: it locks the shards of keys, in the order of their numbers, and reads
+// the clock. It returns false, with nothing locked, if a transaction over the whole keyspace has
+// one of the shards (BlockedByGlobal). It also returns false if a key may be only on disk, or has
+// so many due elements that removing them takes long. Then the caller calls Store.Load and tries
+// again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	if !s.lockKeys(t, keys) {
 		return false

@@ -21,7 +21,7 @@
 //     argument to a deadline, from a deadline to a reply.
 //   - condition.go decides NX, XX, GT and LT.
 //   - index.go keeps deadlines in order, one Index per database and shard.
-//   - cells.go counts deadlines by spans of time, without a walk over a whole index.
+//   - bins.go counts deadlines by spans of time, without a walk over a whole index.
 //   - lateness.go measures how late removals are.
 //   - manager.go answers EXPIRE, TTL, PERSIST and the like within a Transaction.
 //   - reaper.go sleeps until the earliest deadline, and then makes the sources remove due keys.

@@ -27,8 +27,8 @@ type IndexOf[K cmp.Ordered] struct {
 	tree  *btree.BTreeG[EntryOf[K]]
 	first EntryOf[K]   // the earliest entry, if the tree has any
 	next  atomic.Int64 // first.Deadline or None, for readers without the lock
-	cells *Cells       // counts the entries of the tree; nil: no counts are needed
-	// postponed has the entries that are in the tree and in cells at an earlier deadline than their
+	bins  *Bins        // counts the entries of the tree; nil: no counts are needed
+	// postponed has the entries that are in the tree and in bins at an earlier deadline than their
 	// own (postponed.go).
 	postponed map[K]move
 }
@@ -52,7 +52,7 @@ func NewIndex() *Index { return newIndex[uint64]() }
 // NewCounted returns an empty index of numbered keys that can Count, and postpones moves.
 func NewCounted() *Index {
 	x := newIndex[uint64]()
-	x.cells = newCells(maxCells, minCell)
+	x.bins = newBins(maxBins, minBin)
 	x.postponed = map[uint64]move{}
 	return x
 }
@@ -88,14 +88,14 @@ func (x *IndexOf[K]) set(id K, old, new int64) {
 		gone := EntryOf[K]{old, id}
 		x.tree.Delete(gone)
 		stale = gone == x.first
-		if x.cells != nil {
-			x.cells.remove(old)
+		if x.bins != nil {
+			x.bins.remove(old)
 		}
 	}
 	if new != None {
 		e := EntryOf[K]{new, id}
 		x.tree.ReplaceOrInsert(e)
-		if x.cells != nil {
+		if x.bins != nil {
 			x.count(new)
 		}
 		if x.tree.Len() == 1 || e.Before(x.first) {
@@ -110,9 +110,9 @@ func (x *IndexOf[K]) set(id K, old, new int64) {
 	}
 }
 
-// count adds a deadline to the cells, and splits its cell if that is too large.
+// count adds a deadline to the bins, and splits its bin if that is too large.
 func (x *IndexOf[K]) count(deadline int64) {
-	c := x.cells
+	c := x.bins
 	if i := c.add(deadline); int(c.n[i]) > c.size && c.first[i] < c.last[i] {
 		x.split(i)
 	}
@@ -158,8 +158,8 @@ func (x *IndexOf[K]) PopDue(now int64) (EntryOf[K], bool) {
 		return EntryOf[K]{}, false
 	}
 	e, _ := x.tree.DeleteMin()
-	if x.cells != nil {
-		x.cells.remove(e.Deadline)
+	if x.bins != nil {
+		x.bins.remove(e.Deadline)
 	}
 	x.findFirst()
 	return e, true
@@ -193,8 +193,8 @@ func (x *IndexOf[K]) WalkFrom(from EntryOf[K], fn func(EntryOf[K]) bool) {
 func (x *IndexOf[K]) Clear() {
 	x.tree.Clear(false)
 	clear(x.postponed)
-	if x.cells != nil {
-		x.cells.clear()
+	if x.bins != nil {
+		x.bins.clear()
 	}
 	x.setFirst(EntryOf[K]{})
 }

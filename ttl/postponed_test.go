@@ -83,8 +83,8 @@ func TestPostponedAgainstModel(t *testing.T) {
 					t.Fatalf("Count(%d, %d) = %+v, want %d", from, through, s, n)
 				}
 			},
-			"cells": func(t *rapid.T) {
-				if err := x.CheckCells(); err != nil {
+			"bins": func(t *rapid.T) {
+				if err := x.CheckBins(); err != nil {
 					t.Fatal(err)
 				}
 			},

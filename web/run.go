@@ -21,10 +21,10 @@ import (
 )
 
 // The page changes data and reads keys by commands. A request contains commands in RESP, and its
-// reply contains the server's replies. Only the commands in used are run. They go through a
-// connection to the server itself, as the user of the request. So permissions, SLOWLOG, MONITOR and
-// durability are the same as for any client. The connection ends with the request, and so does a
-// blocking command.
+// reply contains the server's replies. Only commands that the page uses are accepted. They go
+// through a connection to the server itself, as the user of the request. So permissions, SLOWLOG,
+// MONITOR and durability are the same as for any client. The connection ends with the request, and
+// so does a blocking command.
 
 const (
 	// runBytes bounds the commands of a request, runReply the bytes that are sent back: a longer

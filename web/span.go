@@ -14,10 +14,10 @@ import (
 	"keyp/storage"
 )
 
-// Besides the forecast, pages can ask how many keys are due in a span of time. The answer has one
-// number for each bar, which is a part of the span. It may be limited to names that match patterns.
-// Spans are counted in the background, one at a time, again and again while a page asks for them.
-// Each request gets the last count there is.
+// A page can draw how many keys are due in each part of a span of time. It asks for a number for
+// each bar of its chart; the keys may be limited to names that match patterns. Spans are counted in
+// the background, one at a time, again and again while a page asks for them. Each request gets the
+// last count there is.
 
 const (
 	// maxBars and maxPatterns bound a span.

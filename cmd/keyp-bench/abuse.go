@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// abuseLead is the time in ms for which GETs are counted before and after the abuse.
+	// abuseLead is the time in ms before and after each abuse (a command that overloads the server)
+	// in which GETs are still measured.
 	abuseLead = 150
 	// abuseSample is the time in ms between two readings of the server's memory.
 	abuseSample = 10

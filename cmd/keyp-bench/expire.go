@@ -16,7 +16,8 @@ import (
 const (
 	// burstEarly is a time in ms: all keys must be in place this long before the first deadline.
 	burstEarly = 1000
-	// burstAttempts is the maximum number of attempts to load keys, each with a later instant.
+	// burstAttempts is how often loading the keys is tried. If it takes too long, it starts again
+	// with a later deadline.
 	burstAttempts = 4
 )
 

@@ -11,8 +11,8 @@ import (
 	"keyp/storage/format"
 )
 
-// archiveEntry is something that listArchive reports about an archive: the beginning of a file, or
-// an event such as a removal of keys or a hole.
+// archiveEntry is one line of the list that keyp restore --list prints about an archive: a file
+// begins, a command removed many keys, or files are missing.
 type archiveEntry struct {
 	// LSN is the position before the entry. For the end of the archive, or of a part of it that
 	// can be read, it is the last position that was read. Time is the time of the last batch that

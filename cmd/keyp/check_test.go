@@ -20,8 +20,8 @@ import (
 	"keyp/storage/format"
 )
 
-// TestMissingLog: a server does not start without a log that the data file knows of, since what is
-// only there would be missing without a word. check says so, and repair saves the rest.
+// TestMissingLog: a server refuses to start if its log is missing, because changes would be lost
+// without notice. check reports the missing log, and repair saves what the data file has.
 func TestMissingLog(t *testing.T) {
 	remove := map[string]func(log string) error{
 		"directory": os.RemoveAll,

@@ -20,7 +20,8 @@ import (
 	"keyp/server"
 )
 
-// errAgain is the error if the process must execute itself again.
+// errAgain is the result of serve if this process must run the program anew, by exec. A member of a
+// group does so to replace the data of its open store.
 var errAgain = errors.New("the server starts again")
 
 // newMember returns the Member that represents this server in a group. serve calls it if

@@ -10,8 +10,9 @@ import (
 	"keyp/storage"
 )
 
-// TestMembersDirectory: no tool, and no start without the options of a cluster, takes a member's
-// directory for one of a server that is alone. This one has lost its log, and who it is of.
+// TestMembersDirectory: a group member's directory is refused by all tools that are for the
+// directory of a single server, and by a start without the options of a cluster. The directory has
+// lost its log and its member.json, so only the data file says that it is a member's.
 func TestMembersDirectory(t *testing.T) {
 	base := t.TempDir()
 	data, repaired := filepath.Join(base, "data"), filepath.Join(base, "repaired")

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// extendEvery is the time between two messages that a start takes longer. extendBy is the
-	// time that each message asks for.
+	// A start that takes long asks systemd for more time: every extendEvery, for extendBy more.
 	extendEvery = 5 * time.Second
 	extendBy    = time.Minute
 	// notifyTime bounds how long a message waits for the service manager.

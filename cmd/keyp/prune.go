@@ -23,7 +23,7 @@ import (
 
 const pruneUsage = "usage: keyp backup prune DIR --keep N|DAYSd [--archive DIR] [--dry-run] [--force] (see keyp backup --help)"
 
-// retention says which backups of a history are kept.
+// retention says which of a server's backups keyp prune keeps.
 type retention struct {
 	most  int           // the number of newest ones to keep; 0: the number does not count
 	since time.Duration // all younger ones are kept, and one older; 0: age does not count

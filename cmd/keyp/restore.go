@@ -31,8 +31,9 @@ options: --archive more than once: where one archive of the server ends or lacks
          --keep-expired: what was there at that moment and has expired since then loses its deadline; otherwise it is gone
 BACKUP and DIR may be in a bucket, s3://BUCKET/PREFIX/NAME, that is reached as keyp backup --help says; option: ` + targetUsage
 
-// restore makes a new data directory from a backup. With --list it only lists moments of the
-// archives.
+// restore makes a new data directory from a backup and, with --archive, from the log that was
+// archived after it. With --list it makes nothing, and prints the points in time that it could
+// restore.
 func restore(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("restore", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -14,8 +14,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// BenchmarkSync syncs the entry of a pass, which has commands of 130 bytes, with raftlog and with
-// the wal alone. With TMPDIR on a file system in memory, it measures only processor time.
+// BenchmarkSync appends and syncs an entry with one or more commands of 130 bytes, with raftlog and
+// with the wal alone. With TMPDIR on a file system in memory, it measures only processor time.
 func BenchmarkSync(b *testing.B) {
 	for _, commands := range []int{1, 25, 350} {
 		open := func(b *testing.B) wal.Options {

@@ -26,10 +26,13 @@
 //
 // A head is the first batch after each Rotate. It identifies the member, and sums up the records
 // before it: the hard state, and the index of the last entry before the head (last). So the records
-// before it need not be read. Its base is the last entry that the machine had applied then. When
-// reading begins with a head whose last is not beyond a base, all entries after that base are
-// there. A log that is opened begins with the lowest such base. Rotate returns the segment from
-// which on this holds for the base that it was given.
+// before it need not be read. Its base is the last entry that the machine had applied then.
+//
+// An open log has all entries after its base. To find the base, Open reads all records, from the
+// first segment on. All entries after the first head's last are there. Of the bases of all heads,
+// Open takes the lowest that is not before that entry. Rotate and Needed return the newest segment
+// with which Open may begin and still find all entries after a given one. The segments before it
+// may be removed.
 //
 // A write with a base says that a snapshot has replaced all entries.
 //

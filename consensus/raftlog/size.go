@@ -2,7 +2,8 @@ package raftlog
 
 import "context"
 
-// End returns the position after the last record, for Settled.
+// End returns the position after the last record. A caller gives it to Settled, to wait until
+// everything up to it is on disk.
 func (l *Log) End() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,8 @@ import (
 	"sort"
 )
 
-// blockSize is how many records a block of the table has.
+// blockSize is how many records a block has. A block is a part of a table, which says where in the
+// files each record with entries is.
 const blockSize = 1024
 
 // table locates the records with entries. For each record it has the index of the record's first

@@ -1,8 +1,9 @@
 // Package leases implements leases with fencing tokens.
 //
 // A lease gives its owner the right to use something until a deadline. Its value has the owner and
-// the token (object.Lease). The deadline of the lease is the deadline of its key, less its delay.
-// So a lease expires, is stored, and moves with guarded time as any key.
+// the token (object.Lease). Its deadline is the deadline of its key, less a delay. So a lease is a
+// key with a deadline: it is stored and expires as any other key. Like these it does not end early
+// if the wall clock jumps forward by mistake (package clockguard).
 //
 //	granted                     deadline of the lease     deadline of the key
 //	   │            held             │         delay             │      free

@@ -12,13 +12,14 @@ import (
 	"keyp/storage/object"
 )
 
-// mover moves entries from the queues of rules to the rules' streams. This is background work that
-// gives way to commands: a batch locks the shards of the rule's queues and of its stream for
-// moveBudget at most, or until a command wants one of them.
+// An outbox rule writes a stream entry for each key that expires. The entry goes first into a queue
+// of the key's shard. mover moves the entries from these queues to the rule's stream. This is
+// background work that gives way to commands: a batch locks the shards of the queues and of the
+// stream for moveBudget at most, or until a command wants one of them.
 //
 // Entries come in the order of deadlines: an entry waits until no shard, nor the disk, has anything
-// left that was due before it. The mover waits for a shard at most as long as the constant patience
-// says: a long script may have locked it.
+// left that was due before it. If a shard stays locked, for example by a long script, the mover
+// waits for it no longer than patience.
 type mover struct {
 	o    *Outboxes     // constant
 	kick chan struct{} // there may be something to do

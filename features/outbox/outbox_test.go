@@ -17,8 +17,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestReports: who expires under a rule is in its stream, in the order of deadlines, with
-// what the rule wants of it.
+// TestReports: each key that expires and matches a rule has an entry in the rule's stream. The
+// entries are in the order of deadlines, with the fields that the rule asks for.
 func TestReports(t *testing.T) {
 	for _, place := range []string{"memory", "disk"} {
 		t.Run(place, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestPieces: each does what the function does that it stands for, around the size of a piece,
-// and touches no memory but its own.
+// TestPieces: Clone, Copy and the other functions have the same results as those of Go, for lengths
+// around that of a piece. They touch no other memory.
 func TestPieces(t *testing.T) {
 	for _, n := range []int{0, 1, Size - 1, Size, Size + 1, 3*Size + 5} {
 		b := make([]byte, n)

@@ -12,8 +12,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// cutting passes connections on to a server. Each of the first ones loses its client behind some
-// bytes of replies; every second of those the server does not see end before the test does.
+// cutting is a proxy for connections to a server. The first cuts connections are closed to the
+// client after so many bytes of replies; the others are left alone. Of every second one of the
+// first, the server does not notice the end.
 func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32) {
 	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")

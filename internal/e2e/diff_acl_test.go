@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// The differential run of the ACL: random rules, right and wrong ones, make users of both
-// servers, and what GETUSER, LIST and DRYRUN say of them, what becomes of commands that they
-// send, and what ACL LOG has of that is the same. 7.0.15 words refusals in another way, and
-// describes the commands of a user by categories that come near; so these are compared by
-// what they mean: a user that redis-server makes of Keyp's description may do the same.
+// The differential test of the ACL: random rules, right and wrong ones, make users on both servers.
+// GETUSER, LIST, DRYRUN and ACL LOG reply the same, and the same commands are refused. Two things
+// differ in Redis 7.0.15, and are compared by their meaning. It words refusals in another way. And
+// it describes a user's commands by categories that fit only roughly, so another user is made from
+// Keyp's description, and must have the same permissions.
 
 // aclSteps is how many times the users of a case change.
 const aclSteps = 12

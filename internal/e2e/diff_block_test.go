@@ -12,15 +12,16 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The differential run of blocking commands: several connections wait on both servers,
-// others push, and after each step the same connections wait on both, the others have had
-// the same replies.
+// The differential test of blocking commands: several connections wait on both servers while others
+// push. After each step the same connections wait on both servers, and all others have had the same
+// replies.
 //
-// Redis 7.0.15 serves a waiter from the key that changed; from 7.2 on, and here, its
-// command runs again from its begin. So those who name several keys name such as never
-// hold another type, and no step makes two keys ready. But a waiter that moves an element may,
-// and then who waits for both keys is served from the one that it names first (movedBefore).
-// From there on the servers hold different data, so the case ends.
+// Redis 7.0.15 serves a waiter from the key that changed. From 7.2 on, and in Keyp, the waiter's
+// command runs again from its first key. To avoid the difference, a command that names several keys
+// names only keys that never hold another type, and no step fills two keys. One case is left: a
+// served command that moves an element (BLMOVE) may fill a second key. A client that waits for both
+// keys then gets different replies, and the data differ. The test notices that (movedBefore) and
+// ends the case.
 
 const (
 	blockWaiters = 6 // the last two speak RESP3

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// The differential run of publish and subscribe: several connections of both protocols
-// subscribe, publish and do other things, and after each command all of them have received
-// the same from both servers. In no order stand what a client hears by several patterns, and
-// what UNSUBSCRIBE without arguments replies; and 7.0.15 sends a client its own message before
-// the reply, later versions behind it.
+// The differential test of publish and subscribe: several connections of both protocols subscribe,
+// publish and do other things. After each command all of them have received the same from both
+// servers. Two orders are not compared: of messages that a client gets by several patterns, and of
+// the replies to UNSUBSCRIBE without arguments. And Redis 7.0.15 sends a client its own message
+// before the reply to PUBLISH, later versions after it.
 
 // pubsubSteps is how many commands a case has.
 const pubsubSteps = 150

@@ -14,14 +14,13 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The differential run: generated commands go to Keyp and to redis-server in
-// lockstep, over RESP2 and RESP3 connections that share the data, and every reply is
-// compared byte for byte. What depends on the time or on chance is compared within
-// bounds; what is meant to differ stands in known. A case that fails is shortened
-// before it is shown.
+// The differential test: generated commands go to Keyp and to redis-server in lockstep, over RESP2
+// and RESP3 connections that share the data, and every reply is compared byte for byte. What
+// depends on the time or on chance is compared within bounds; intended differences are listed in
+// known. A case that fails is shortened before it is shown.
 //
-//	KEYP_DIFF_CASES   how many cases of commands are run in memory; a share of it of the other runs
-//	KEYP_DIFF_SEED    the first case's seed, to see one again
+//	KEYP_DIFF_CASES   number of cases of the test in memory; other tests run a part of that number
+//	KEYP_DIFF_SEED    the seed of the first case, to repeat one
 
 const (
 	diffSteps = 60

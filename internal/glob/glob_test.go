@@ -8,8 +8,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// Steps.Match gives the same result as Match while steps are left, and takes no more than those and
-// the free ones.
+// TestSteps: Steps.Match has the result of Match until the number of steps is used up. It never
+// uses more, except those that each match has for free.
 func TestSteps(t *testing.T) {
 	long := func(n int) []byte { return bytes.Repeat([]byte("a"), n) }
 	for _, tt := range []struct {

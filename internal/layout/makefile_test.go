@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Each test that the Makefile names is there: what nobody has renamed still runs under the race
-// detector.
+// TestMakefileNames: each test that the Makefile names exists. Otherwise a renamed test would no
+// longer run under the race detector, and nobody would notice.
 func TestMakefileNames(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {

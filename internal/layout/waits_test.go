@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// waitsAt is the only package of tests that sleeps and bounds.
+// waitsAt is the only package of tests that may sleep or set a time limit.
 const waitsAt = "internal/testkit/await"
 
 // bounds are what sleeps or sets a limit of time, by package. time.AfterFunc is not among

@@ -58,7 +58,7 @@
 //	225 sorted set            first deadline, count, (deadline as in 24, member, score as in 5)
 //	226 lease                 token, delay, owner (a string); both numbers as lengths
 //	227 limits                first deadline, count, (deadline as in 24, element, value)
-//	228 delay queue           count, (id, value of the job's element, whose number does not count, and receipt 0)
+//	228 delay queue           count, (id, the job as it is stored, with number and receipt 0)
 //
 // Types from 224 on are Keyp's own, and Redis refuses them. Redis has no deadlines of members, so
 // there the members would live for ever. Decode does not check the elements of limits and jobs; the

@@ -7,8 +7,8 @@ import (
 	"keyp/storage"
 )
 
-// changes are the log positions at which keys changed last, by the events of that: what shows a
-// key may leave no earlier than its change is durable.
+// changes has the log position of the last change of each key, from the store's events. A reply
+// that shows a key must not be sent before that position is durable.
 type changes struct {
 	log  interface{ Durable() uint64 }
 	keys map[name]uint64

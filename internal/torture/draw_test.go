@@ -21,8 +21,10 @@ import (
 //	%P %Q            a Unix time in ms; in s
 //	%d               a database
 //	%b               the name of a library
-//	{ … }            once to five times, < … > often, and # how often the next such is
-//	[ … ]            or not
+//	{ … }            repeated once to five times
+//	< … >            repeated many times
+//	[ … ]            there or not
+//	#                how often the next { … } or < … > is repeated
 var templates = parse(`
 	9 SET %s %v
 	2 SET %s %V

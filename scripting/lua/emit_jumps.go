@@ -1,7 +1,7 @@
 package lua
 
-// jump adds a jump whose target is not known yet. Pending jumps to this place join its list, so
-// they go directly to that target.
+// jump adds a jump whose target is not known yet. It returns the list of jumps to that target: the
+// new jump, and the pending ones that would jump to the new one.
 func (f *function) jump() jumps {
 	pending := f.pending
 	f.pending = noJumps

@@ -11,7 +11,8 @@ import (
 
 const minute = 60_000
 
-// guarded returns a guard of ten minutes, with patience for an hour, and its clock.
+// guarded returns a Guard with a limit of ten minutes and a patience of an hour, its clock, and a
+// count of how often the guard has begun.
 func guarded(member bool, found func(*clock.Fake) Record) (*Guard, *clock.Fake, *int) {
 	c, begun, newest := clock.NewFake(1_700_000_000_000), new(int), int64(0)
 	g := &Guard{}

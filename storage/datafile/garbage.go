@@ -10,8 +10,9 @@ import (
 	"keyp/storage/format"
 )
 
-// GarbageStep bounds how many records one call of CollectSome deletes. They are the elements of a
-// value, or the keys of a keyspace. An item, which is an entry of the bucket garbage, names it.
+// Large deletions are done later, in steps: an entry of the bucket garbage names a deleted
+// collection or an emptied database. GarbageStep bounds how many of its records one call of
+// CollectSome deletes.
 const GarbageStep = 5000
 
 // IsGarbage reports whether a keyspace waits to be deleted. Its slots may then claim records that

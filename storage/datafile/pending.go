@@ -9,22 +9,21 @@ import (
 	"keyp/storage/format"
 )
 
-// The bucket ttl is in order of time, but a checkpoint writes slot by slot. So the changes of ttl
-// by one batch are scattered over the bucket: applying them with each batch would write most of its
-// pages each time. Instead the transaction of a batch appends them to the bucket pending. The
-// changes are applied when pending has pendingBytes, and before the checkpoint ends. They are
-// sorted, and applied from the front of ttl to its end, in transactions of bounded size; the last
-// one empties pending. A checkpoint begins with pending empty, and collects garbage only after it
-// is empty again.
+// The bucket values has the records of all keys, slot by slot. The bucket ttl has an entry for each
+// key with a deadline, in order of time. A checkpoint writes slot by slot, so its changes are
+// scattered over ttl: with each transaction it would write most pages of ttl again. Instead a
+// transaction appends its changes of ttl to a third bucket, pending. They are applied to ttl when
+// pending has pendingBytes, and before the checkpoint ends: sorted, from the front of ttl to its
+// end, in transactions of bounded size. The last of these empties pending.
 //
-//   - After the pending changes are applied in their order, ttl always agrees with values.
+//   - After the pending changes are applied, ttl has the deadlines of the records in values.
 //   - Applying them again changes nothing, so a crash between two transactions does no harm.
-//   - Before they are applied, no key of the slots concerned leaves memory. So every key that is
-//     only on disk has its entry in ttl: diskDeadlines needs no other.
-//   - After a crash they concern keys that are in the log. Replay makes these keys dirty or
-//     tombstones, or notes that they are reaped. The next checkpoint applies the changes before it
-//     writes anything, so they are applied before any of these keys is clean.
+//   - As long as changes about a slot are pending, its keys stay in memory. So readers find the
+//     deadline of each key that is only on disk in ttl, and need not look at pending.
+//   - After a crash the keys of pending changes are in the log. So a start brings them into memory,
+//     and the next checkpoint applies the changes before it writes anything else.
 //   - ttl may have outdated entries: of keys that are gone, or have another deadline or none. So
+//     its readers look at the key's record, too.
 //     its readers look at the key's record, too.
 const (
 	// pendingValue is the length of a value of pending.

@@ -20,10 +20,10 @@ import (
 //
 //   - Before bbolt maps the file, its meta pages and its list of free pages are read
 //     (File.prove): with a damaged list bbolt would overwrite pages in use.
-//   - While the log is replayed, the branch pages are read (boltfile.Prove). This proves that they
-//     lead to no free page, and to no page that is also elsewhere in a tree. So a look-up never
-//     ends in an old copy of a page. They are about a hundredth of the file. If one is damaged, the
-//     start fails.
+//  - While the log is replayed, the branch pages, about a hundredth of the file, are read
+//    (boltfile.Prove). This proves that they lead to no free page, and to no page that is also
+//    elsewhere in a tree. So a look-up never ends in an old copy of a page. If a branch page is
+//    damaged, the start fails.
 //   - The buckets meta, slots and garbage are read whole at the start. Every entry has a checksum,
 //     and the start fails if one is damaged: these buckets say what data the file must have.
 //   - The checksum of a record proves the record that a look-up finds. If a look-up finds no

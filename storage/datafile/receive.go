@@ -13,11 +13,12 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// Receive makes the output of Send the data file of the directory. It replaces an existing file,
-// which nobody has open. records, if it is not nil, gets each of the sender's records. segment is
-// the first segment of the log that will be used with the file. If alone is true, the file becomes
-// that of a server that is alone, even if the snapshot is a member's. The file gets its name after
-// all of it was received, is proven and on disk. Before that, and after an error, the directory
+// Receive writes a snapshot, the output of Send, to a new file and makes that the data file of the
+// directory. It replaces an existing file, which nobody has open. A snapshot may be followed by a
+// part of the sender's log: records, if it is not nil, gets each record of that. segment is the
+// first segment of the log that will be used with the file. If alone is true, the file becomes that
+// of a server that is alone, even if the snapshot is a member's. The new file replaces the old one
+// only when it is complete, checked and on disk. Until then, and after an error, the directory
 // keeps its content. After an error of the last sync it has either the old or the new file.
 func (f *File) Receive(r io.Reader, segment uint64, alone bool,
 	records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {

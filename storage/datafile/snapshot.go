@@ -21,15 +21,16 @@ import (
 // They are read with a system call and not through the mapping, so that other goroutines run while
 // the disk works. Free pages are left out.
 //
-// The data file is always newer in places than its state's position, and so is its copy. So it
-// needs the log from that position on. After the log is replayed up to Header.Through, it has the
-// state of one moment again.
+// In the data file, and so in its copy, some keys are newer than others: a checkpoint writes one
+// key after the other, while they change. So a copy needs the log from the begin of its last
+// checkpoint on. After the log is replayed up to Header.Through, the copy has the state of one
+// moment.
 //
-// bbolt cannot reuse the pages that the transaction keeps, so checkpoints make the file longer.
-// Before bbolt maps more of the file, it waits for the transaction, and all readers of the file
-// wait for the mapping. So the owner of the file calls GiveUp often, which ends the transactions
-// that have become too expensive, and their snapshots with an error: Send may be waiting for a slow
-// reader. A compaction would have to wait for a snapshot; it must not begin while one is open.
+// A snapshot is not free. bbolt cannot reuse the pages that its transaction keeps, so checkpoints
+// make the file longer. Before bbolt maps more of the file, it waits for the transaction, and all
+// readers of the file wait for that. So the owner of the file often calls GiveUp, which ends a
+// snapshot that has become too expensive: its Send fails. A compaction must not begin while a
+// snapshot is open.
 
 // ErrStopped wraps the reason why a snapshot was given up.
 var ErrStopped = errors.New("storage: the snapshot was given up")

@@ -1,4 +1,5 @@
-// Package elementset keeps sets of elements of one value, which may have millions.
+// Package elementset provides a set of element names of one collection. It stays compact even with
+// millions of names.
 package elementset
 
 import (

@@ -12,8 +12,8 @@ import (
 	"keyp/storage/object"
 )
 
-// TestMarksModel: marks are a set of elements, whatever of it is runs; taken in portions,
-// each is visited with what the list has of it then.
+// TestMarksModel: Set against a map, with the numbers of a list's elements, single ones and runs.
+// If it is visited in portions, each element comes with the list's value at that moment.
 func TestMarksModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var l object.List

@@ -8,20 +8,20 @@ import (
 )
 
 // If the times of a record fail their checksum, the record does not say when its key is due. The
-// bucket ttl has entries in order of time, each with a key and the time when it is due. So finding
-// a key means reading all of ttl, at a tenth of a microsecond for each entry. It happens only once
-// for a key, because the key is written again after it was loaded. Changes of ttl that are still
-// pending are included.
+// bucket ttl does: it has entries in order of time, each with a key and the time when it is due.
+// But finding a key there means reading all of ttl, at a tenth of a microsecond for each entry. It
+// happens only once for a key, because the key is written again after it was loaded. Changes of ttl
+// that are still pending are included.
 //
-//   - If there is one entry for the key itself, it gives the times of the key.
-//   - If there is no entry and all of ttl can be read, the key is never due.
-//   - An entry for an element does not give the deadline of the key, which may have none.
-//   - In all other cases, the record's own times are corrected and used. The same applies if ttl
-//     may have entries of no key (MetaDoubt). This is possible if only one bit is damaged, because
-//     the checksum shows which. The other cases are an entry for an element, several entries, and
-//     no entry in a ttl of which a part cannot be read.
-//   - If more bits are damaged, or if the corrected times contradict the only entry, the key
-//     becomes persistent.
+// What is found decides:
+//
+//  - One entry, for the key itself: it gives the times of the key.
+//  - No entry, and all of ttl can be read: the key is never due.
+//  - Anything else, such as an entry for an element, several entries, a part of ttl that cannot be
+//    read, or a ttl with entries of unknown keys (MetaDoubt): the record's own times are used, if
+//    they can be corrected. A single damaged bit can, because the checksum shows which it is.
+//  - If more bits are damaged, or if the corrected times contradict the only entry, the key
+//    becomes persistent.
 
 // Deadlines contains the times that ttl has for some keys. Of maps the place of each key in the
 // bucket values to the times that were found for it.

@@ -14,8 +14,9 @@
 //	garbage   what is left to delete → check        (garbage.go)
 //	pending   number → changes of ttl to be made    (pending.go)
 //
-// space is the id of a keyspace, which a database number leads to. A name is a byte 0 and the key,
-// or a byte 1 and the SHA-256 of a key too long for bbolt; then the record has the key. hash is the
+// space is the id of a keyspace. Each database has one, and a new one after FLUSHDB; SWAPDB
+// exchanges them. A name is a byte 0 and the key, or a byte 1 and the SHA-256 of a key too long for
+// bbolt; then the record has the key. hash is the
 // leading 32 bits of the key's hash. An element too long for bbolt has its head and the SHA-256 of
 // all of it as its key, and its tail before its value. Integers in keys are big-endian.
 //
@@ -37,9 +38,10 @@
 //
 // # The log
 //
-// A batch is what one transaction logs: records one after another, physical and idempotent, so that
-// replaying any suffix of the log over a newer state converges. Integers are unsigned varints;
-// bytes are a length and that many bytes.
+// A batch is what one transaction logs: records one after another. They say what the data is
+// afterwards, not which command ran, and are idempotent. So any suffix of the log can be replayed
+// over a newer state, with the same result. Integers are unsigned varints; bytes are a length and
+// that many bytes. A shard is a number from 0 on, W an instant in Unix ms.
 //
 //	put      1 space key deadline [created] value         the whole of a small string key
 //	large    2 space key id deadline [created] type       a new value without elements
@@ -50,13 +52,13 @@
 //	deadline 8 space key deadline [created]               0: none
 //	reaped   9 shard W                                    all of the shard due by W is gone
 //	counts  10 space shard keys expires                   live keys, and those with a deadline
-//	link    11 space key space key id type deadline [created]  the value id moves to the second key
+//	link    11 space key space key id type deadline [created]  a rename: the value moves to the second key
 //	flush   12 db space                                   the database starts over
 //	swap    13 db db
 //	more    14 elem deadline value                        as element ┐ of the value that the
 //	less    15 elem                                       as remove  ┘ record before is about
 //	cut     16 space key id number number                 all of a list from the one to the other
-//	time    17 W                                          a walk has shown time W; 0: forget it
+//	time    17 W                                          a client may know that W has passed; 0: forget it
 //	trim    18 space key id number number                 as cut, of a stream
 //	expire  19 deadline [created]                         as deadline, of the key that the
 //	                                                      record before is about

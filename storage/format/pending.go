@@ -8,15 +8,17 @@ import (
 	"slices"
 )
 
-// A value of pending is a check (CRC-32C) and changes, each about the entry of one key:
+// The bucket pending has changes of the bucket ttl that are still to be made
+// (storage/datafile/pending.go). One of its values is a check (CRC-32C) and changes, each about the
+// entry of one key in ttl:
 //
 //	0         8         16        20        21       23
 //	┌─────────┬─────────┬─────────┬─────────┬────────┬──────────────────────────┐
 //	│ old due │ new due │ created │ element │ length │ where it stands in values │
 //	└─────────┴─────────┴─────────┴─────────┴────────┴──────────────────────────┘
 //
-// To apply a change, the entry at old due is removed, and an entry at new due is written. 0 means
-// that there is no such entry. element is 1 if the new entry is for an element.
+// A change removes the key's entry at old due from ttl, and writes one at new due. 0 means that
+// there is no such entry. element is 1 if the new entry is for the deadline of an element.
 const changeHead = 23
 
 // AppendChange appends a change of a key's entry in ttl, from the times old to the times new. at is

@@ -2,16 +2,17 @@ package object
 
 import "encoding/binary"
 
-// A chunk is a run of a list's elements in one piece of memory:
+// A chunk is a run of a list's elements in one piece of memory. Each element has a number, which is
+// its key on disk. Numbers ascend along the list, with gaps for insertions.
 //
 //	┌────────┬────────┬────────┬────────┐
 //	│ number │ length │ bytes  │ size   │ …
 //	└────────┴────────┴────────┴────────┘
 //	 8 bytes  uvarint           uvarint, written backwards
 //
-// size is the length of the fields before it, so a chunk can be walked from either end. Only a
-// loose chunk contains the numbers. In a tight one, as pushes leave it, elements have the numbers
-// first, first+NumberStep, first+2*NumberStep, …
+// size is the length of the fields before it, so a chunk can be walked from either end. After
+// pushes alone, the numbers are first, first+NumberStep, first+2*NumberStep …, and the chunk leaves
+// out the field number. A chunk with that field is called loose.
 type chunk struct {
 	mem   []byte
 	lo    uint32 // where the first element begins: pops and pushes at the head move it

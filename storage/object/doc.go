@@ -17,10 +17,10 @@
 //
 // A collection begins in a small form: one packed piece of memory, with a few bytes per element
 // more than the elements themselves. It takes a large form when it passes the Thresholds. Hash, Set
-// and ZSet use the same two forms: packed (packed.go, and ints.go for sets of integers) and dict
-// (dict.go). members.go joins them. No form has a Go pointer per element. No change copies more
-// than a bounded piece of a large value. So neither the garbage collector nor a growing value
-// delays other work for long.
+// and ZSet use the same two forms (members.go): packed (packed.go, and ints.go for sets of
+// integers) and dict (dict.go). No form has a Go pointer per element. No change copies more than a
+// bounded piece of a large value. So neither the garbage collector nor a growing value delays other
+// work for long.
 //
 // # Order
 //
@@ -39,8 +39,9 @@
 //
 // Elements of hashes, sets and sorted sets, and reservations of limits, may have deadlines of their
 // own. A value keeps an element, due or not, until it is removed. Before a command sees a value,
-// the store calls Earliest, and removes due elements by calling Due. If more elements are due than
-// one call of Due removes, LenAt still counts exactly, and every visit passes the deadline.
+// the store calls Earliest, and removes due elements by calling Due. One call of Due removes a
+// limited number. If there are more, LenAt does not count those that are left, and functions that
+// visit elements get the deadline of each, so that their caller can pass over due ones.
 //
 // A value is used by one goroutine at a time. Slices that it returns are valid until it changes.
 // They may be passed back to it only to look an element up or to delete it.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLease: a lease is one element, which gives an equal one, and nothing else passes for it.
+// TestLease: a lease is stored as one element. A lease read from that element is equal, and any
+// other element is refused.
 func TestLease(t *testing.T) {
 	l := &Lease{Owner: []byte("worker-1"), Token: 1 << 60, Delay: 1500}
 	elem, _, ok := l.Element(nil)

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// Limit is the value of a key with limits. It contains the state of each limit, by the limit's
-// place in the list of the call: what the limit has admitted. It also contains the reservations,
-// which are held until they are confirmed, returned or due.
+// Limit is the value of a key with rate limits (KEYP.LIMIT). A call names several limits in a list;
+// the value has the state of each by its place in that list: what the limit has admitted. The value
+// also has the reservations, which count until they are confirmed, returned or due.
 //
 //	element key        element value                                        deadline
 //	1 place            kind, numbers of the state (limitState)              none

@@ -2,7 +2,8 @@ package object
 
 import "math"
 
-// Move is an element's change of number.
+// Move says that an element of a list got another number. The number is the element's key on disk
+// (chunk.go), so both keys must be written.
 type Move struct{ From, To int64 }
 
 // PushFront adds an element at the head and returns its number. moved are other elements that got

@@ -7,15 +7,16 @@ import (
 )
 
 // Stream is a stream: entries in the order of their ids, groups of consumers with their pending
-// entries, and the records that make additions idempotent. Entries have ordinals, which ascend
-// along the stream and are never given again. The element key of an entry is its ordinal times
-// NumberStep, as a list's (ListKey). The other elements begin with a tag (streamelem.go). The
-// element of the metadata is there in every stream, so a stream without entries has one element.
+// entries, and the records that make additions idempotent. It is stored as elements, each with a
+// key. Entries have ordinals, which ascend along the stream and are never given again. The element
+// key of an entry is its ordinal times NumberStep, as a list's (ListKey). The other elements begin
+// with a tag (streamelem.go). The element of the metadata is there in every stream, so a stream
+// without entries has one element.
 //
-// A change calls changed, which may be nil, with the key of each element that it has changed, added
-// or removed. It does not do so for entries that Add and TrimFirst name by their numbers. Elements
-// have no deadlines; those of entries of a stream with a maximum age follow from their ids
-// (streamage.go).
+// Methods that change the stream have a parameter changed, a function that may be nil. They call it
+// with the key of each element that they changed, added or removed, so that the caller can log it.
+// Add and TrimFirst do not call it for entries: they return their numbers. Elements have no
+// deadlines; those of entries of a stream with a maximum age follow from their ids (streamage.go).
 type Stream struct {
 	runs      []*streamRun
 	allocated int // bytes of memory behind the runs

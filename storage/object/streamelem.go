@@ -10,14 +10,15 @@ import (
 // come last. Only keys of entries have eight bytes.
 //
 //	key                            value: uvarints, and names, each after its length
-//	1                              metadata: last id, highest deleted id, next ordinal, offset of
-//	                               the entries added, duration, size, next idempotent id,
-//	                               duplicates; with a maximum age also that age (ms) and its
-//	                               StreamRefs
+//	1                              metadata: last id, highest deleted id, next ordinal, what to add
+//	                               to the ordinal for entries-added, how long idempotent ids are
+//	                               kept and how many, next idempotent id, duplicates; with a
+//	                               maximum age also that age (ms) and its StreamRefs
 //	2 ordinal (8)                  producer, idempotent id, entry's id
 //	3 group (4)                    name, last delivered id, entries read + 1 (0: not known)
 //	4 group (4) consumer (4)       name, seen, active + 1 (0: never), Unix ms
-//	5 group (4) ms (8) seq (8)     consumer (0: none), delivered (Unix ms; if none the place in line), count
+//	5 group (4) ms (8) seq (8)     consumer (0: none), delivered (Unix ms; without a consumer the
+//	                               place among those without one), count
 //	ordinal * NumberStep (ListKey) id, pairs, and the fields: name, value, …
 //
 // An id is two uvarints. Groups and consumers have numbers from 1.

@@ -5,8 +5,9 @@ import (
 	"encoding/binary"
 )
 
-// streamGroups are a stream's groups. A group exists, without a name, as soon as an element refers
-// to it. It is visible once its own element exists.
+// streamGroups are a stream's groups. While a stream is loaded, its elements come in any order, and
+// an element of a group's consumer may come before that of the group. Then the group exists without
+// a name, and is not visible until its own element comes.
 type streamGroups struct {
 	all       roster[StreamGroup]
 	seen      int // groups whose element is there

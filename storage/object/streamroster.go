@@ -6,8 +6,8 @@ import (
 )
 
 // roster contains items that have a name and a number: a stream's groups, or the consumers of a
-// group. Several items may have the same name. Elements come in any order, so items that are only
-// referred to have an empty name.
+// group. Several items may have the same name. While a stream is loaded, an item's number may be
+// known before its name, which is empty until then.
 type roster[T any] struct {
 	named    sorted[namedItem[T]]
 	numbered sorted[numberedItem[T]]

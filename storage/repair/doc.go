@@ -12,6 +12,7 @@
 //	    │            └──────────┬──────────┘
 //	    └──── storage.Open, storage.Check ────┘ replays the log and proves the result
 //
-// Both use readers of their own, which trust nothing, because the store relies on pages that it has
-// proven. Then the store opens what they found sound, and proves that it agrees with itself.
+// Inspect and Repair read the directory with code of their own, which takes everything for damaged
+// until it is checked. The store's own code would not do: it refuses to open a damaged file. Then
+// the store opens what they found sound, and proves that it agrees with itself.
 package repair

@@ -33,8 +33,9 @@ import (
 //
 //   - Elements of a collection that was created in a gap. It begins empty, so that elements that
 //     were added later are saved. Pieces of a string that was created in a gap are not applied.
-//   - Keys of a database that was emptied in a gap, and has had another keyspace since. It is not
-//     known which database that was. Its keys come into a new database after the others.
+//  - Keys of a database that was emptied in a gap, and filled again afterwards. The database got a
+//    new id in the gap, and the records of its new keys have only that id. So nobody knows which
+//    database they are of, and they come into a database of their own, after the others.
 
 // Nothing says whether a gap contained SWAPDB. If it did, the two databases are swapped.
 

@@ -17,9 +17,10 @@ import (
 // A value that is incomplete in the data file is found by its key's record, which is damaged or has
 // more elements than are left. A value that was renamed may have no record: an unfinished
 // checkpoint may have removed the record of the old name and not yet written that of the new one.
-// Such a value is found by the rename in the log. The log also tells where each of these values is
-// at the end, and which were set or deleted later. Repair names the keys of the others. If a piece
-// of a string is missing, nothing of it is saved; otherwise zeros would replace the piece.
+// Such a value is found by the rename in the log. A later record in the log may make up for the
+// damage, because it sets or deletes the key. Repair names the keys whose values stay incomplete.
+// If a piece of a string is missing, nothing of it is saved; otherwise zeros would replace the
+// piece.
 
 // lostValue is a value that the data file lacks, or has only in part.
 type lostValue struct {

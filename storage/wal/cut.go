@@ -7,8 +7,8 @@ import (
 
 // cut makes the log end after its last whole batch, so that nothing after it is ever read as part
 // of the log. It removes leftovers. It returns the segment that is prepared for the next number, if
-// there is one. The first segment stays if it was recorded, even if no batch of it is whole: a
-// start without it is refused. Its old content has another mark than its new content.
+// there is one. The store's data may name the first segment as the one to begin with. Then cut
+// keeps it, even if no batch in it is whole: a start without it would be refused.
 //
 // The later segments are removed first, from the highest down. Each removal is synced before the
 // next: at every moment the log reads as torn at the same place as before.

@@ -9,8 +9,6 @@
 //     durable when Durable() >= LSN.
 //   - The order of the Appends is the order in the log. Recovery returns a prefix of
 //     the log, batch by batch, each whole or not at all.
-//   - Append decides the place of a byte, under the lock and only in memory. A later
-//     write only puts the bytes at the places that they already have.
 //   - Append decides the position of a byte, under the lock and only in memory. A later write only
 //     puts the bytes at the positions that they already have.
 //   - The header of a group or of a segment calls a position durable only after the sync that made
@@ -68,10 +66,10 @@
 //	         the file, or one in another place, does not verify
 //	flags    0x40 always (zeros are no frame), 0x01 first, 0x02 last
 //
-// A batch that does not fit what is left of the segment, or is over 1 MiB, becomes
-// linked frames: first, middle …, last, over as many groups and segments as it
-// takes. The payload of a first frame that is not also last starts with the size of
-// the whole batch (8 bytes), so that recovery makes room once.
+// A batch that does not fit what is left of the segment, or is over 1 MiB, becomes linked frames:
+// first, middle …, last, over as many groups and segments as it takes. The payload of a first frame
+// that is not also last starts with the size of the whole batch (8 bytes), so recovery can allocate
+// it at once.
 //
 // # Recovery
 //

@@ -9,8 +9,8 @@ import (
 	"keyp/internal/vfs"
 )
 
-// TestHold: what is held is read back after its release, and goes with the last hold; it does not
-// count in Size.
+// TestHold: a segment that somebody holds stays readable after its release. It is removed when the
+// last one lets it go, and does not count in Size.
 func TestHold(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true

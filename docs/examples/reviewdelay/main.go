@@ -1,5 +1,6 @@
-// Reviewdelay delays issues that ask for a review before somebody is assigned to them.
-// review_delay_<id> is a hash with the time when the issue was found first. It expires after a day.
+// Reviewdelay waits some minutes before it assigns an issue that asks for a review, so that its
+// author can still change it. review_delay_<id> is a hash with the time when the issue was found
+// first. It expires after a day.
 package main
 
 import (

@@ -1,8 +1,8 @@
 //go:build browser
 
-// Package browser looks at the dashboard with a browser, as a user does: a headless Chromium beside
-// a real server, whose data a Redis client changes. The tag browser keeps what drives it out of the
-// builds of other tests, which `make browser` and `make screenshots` set.
+// Package browser tests the dashboard in a headless Chromium, beside a real server whose data a
+// Redis client changes. The build tag browser, which `make browser` and `make screenshots` set,
+// keeps the library that controls Chromium out of other builds.
 package browser
 
 import (

@@ -15,11 +15,12 @@ import (
 
 // apart is a group whose members' clocks are hours apart.
 //
-// Its time is that of the founder's clock, whichever member leads. A failover sets it back by what
-// the last message of the leader before took, until the founder leads again, and nothing sets it
-// ahead. Nobody can say by how much, so the leader itself is asked for its time before and after
-// each operation: over one connection, so of one process, where it never goes back. That this is
-// the group's time and no member's own is a condition of each reply.
+// The group's time is that of the founder's clock, whichever member leads. A failover may set it
+// back by some ms, for the time that the leader's last message took. It is right again when the
+// founder leads again, and nothing sets it ahead. Nobody knows that difference. So before and after
+// each operation the test asks the leader for its time, over the connection of the operation. That
+// is one process, whose time never goes back. Each reply must be near the founder's clock, and so
+// not of another member's.
 type apart struct {
 	t      *testing.T
 	offset int64 // of the founder's clock from this machine's, in ms

@@ -20,8 +20,9 @@ import (
 var ctx = context.Background()
 
 const (
-	// groups are enough that few operations of one are under way when the server is killed:
-	// the search tries those in all orders, done or not.
+	// Keys are divided into groups. When a server is killed, some operations are left
+	// without a reply. The search for an order tries all orders of those of a group, so a group
+	// must have few.
 	groups  = 5
 	clients = 16
 )

@@ -13,10 +13,11 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Steps of the clock. The models count in the time of the servers' clock. While that has one offset
-// from the machine's, an operation ran between its request and its reply, by that offset; one that
-// touches a step ran at any instant between those that the offsets before and behind give. What has
-// ended before a step back stays so, seen or not.
+// The clock of the servers is set forward and back during these tests. The models count in the
+// servers' time. An operation ran at some instant between its request and its reply, by the offset
+// of the servers' clock at that time. If the clock was set meanwhile, any instant between those of
+// the old and the new offset is possible. A deadline that has passed before the clock is set back
+// stays passed, whether or not anybody saw that.
 
 // regime is a span of the test's time during which the servers' clock is offset ms ahead of the
 // machine's. The clock steps between two of them.

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// askers are as many clients as ask for the limits of one key at a time, a fifth of them for
-	// reservations.
+	// askers is the number of clients that call KEYP.LIMIT for one key at a time. A fifth of them
+	// ask for reservations.
 	askers = 50
-	// full is what a key of those that are counted admits.
+	// full is how many calls the keys of counted admit.
 	full = 40
-	// reserved is what the key with reservations has room for, and confirmedMost how much of that
-	// stays used.
+	// reserved is how many reservations the key for these has room for. confirmedMost of them are
+	// confirmed, and stay used.
 	reserved, confirmedMost = 7, 4
 	// kept is a reservation that a client has all the time.
 	kept  = "kept"

@@ -28,7 +28,8 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestConn: reads are patient, but where a test listens for what should not come.
+// TestConn: a read waits for Bound, except after Listen, which sets another limit for a message
+// that should not come.
 func TestConn(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

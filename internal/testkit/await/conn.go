@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Conn is a connection on which each Read and each Write fails after Bound. After a call of Listen,
-// its time limit applies to reads instead, until Patient is called.
+// Conn is a connection on which each Read and each Write fails after Bound. Listen sets another
+// time limit for reads, and Patient restores Bound.
 type Conn struct {
 	net.Conn
 	ownRead atomic.Bool

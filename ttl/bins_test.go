@@ -23,12 +23,12 @@ func spanOf(t *rapid.T, deadlines []int64, from, through int64, s Span) (n int64
 }
 
 // Counts agree with the deadlines that were added and not removed. They are exact while there are
-// few deadlines, and where the span cuts no cell.
-func TestCellsAgainstModel(t *testing.T) {
+// few deadlines, and where the span cuts no bin.
+func TestBinsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newCells(rapid.SampledFrom([]int{2, 5, 40, maxCells}).Draw(t, "max"),
+		c := newBins(rapid.SampledFrom([]int{2, 5, 40, maxBins}).Draw(t, "max"),
 			rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "least"))
-		exact := c.max == maxCells && c.least == 1
+		exact := c.max == maxBins && c.least == 1
 		var all []int64
 		wide := rapid.SampledFrom([]int64{10, 100, math.MaxInt64}).Draw(t, "wide")
 		aTime := rapid.OneOf(rapid.Int64Range(1, wide), rapid.Int64Range(1, 20))
@@ -58,7 +58,7 @@ func TestCellsAgainstModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				if c.Len() != len(all) || len(c.n) > c.max {
-					t.Fatalf("%d deadlines of %d in %d cells", c.Len(), len(all), len(c.n))
+					t.Fatalf("%d deadlines of %d in %d bins", c.Len(), len(all), len(c.n))
 				}
 				last, ok := c.Last()
 				if ok != (len(all) > 0) || ok && last < slices.Max(all) {
@@ -71,7 +71,7 @@ func TestCellsAgainstModel(t *testing.T) {
 				from, through := aTime.Draw(t, "from"), aTime.Draw(t, "through")
 				s := c.Count(from, through, nil)
 				if spanOf(t, all, from, through, s); exact && !s.Exact() {
-					t.Fatalf("each has a cell of its own, but [%d, %d] counts %+v",
+					t.Fatalf("each has a bin of its own, but [%d, %d] counts %+v",
 						from, through, s)
 				}
 			},
@@ -80,11 +80,11 @@ func TestCellsAgainstModel(t *testing.T) {
 }
 
 // An index counts exactly as long as it may look at entries; it looks at those of its span only,
-// and its cells agree with them.
+// and its bins agree with them.
 func TestIndexCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := indexOfDegree(2)
-		x.cells = newCells(rapid.SampledFrom([]int{2, 6, 50}).Draw(t, "max"),
+		x.bins = newBins(rapid.SampledFrom([]int{2, 6, 50}).Draw(t, "max"),
 			rapid.SampledFrom([]int{2, 7, 30}).Draw(t, "least"))
 		at := map[uint64]int64{}
 		wide := rapid.SampledFrom([]int64{5, 100, math.MaxInt64}).Draw(t, "wide")
@@ -117,7 +117,7 @@ func TestIndexCounts(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				if err := x.CheckCells(); err != nil {
+				if err := x.CheckBins(); err != nil {
 					t.Fatal(err)
 				}
 				var all []int64
@@ -141,32 +141,32 @@ func TestIndexCounts(t *testing.T) {
 	})
 }
 
-// CheckCells notices a cell that disagrees with the entries.
-func TestCheckCells(t *testing.T) {
-	for name, spoil := range map[string]func(*Cells){
-		"count":    func(c *Cells) { c.n[1]++ },
-		"begin":    func(c *Cells) { c.first[0]++ },
-		"end":      func(c *Cells) { c.last[len(c.n)-1]-- },
-		"order":    func(c *Cells) { c.last[0] = c.first[1]; c.first[1]-- },
-		"total":    func(c *Cells) { c.total++ },
-		"one less": func(c *Cells) { c.first, c.last, c.n = c.first[:1], c.last[:1], c.n[:1] },
+// CheckBins notices a bin that disagrees with the entries.
+func TestCheckBins(t *testing.T) {
+	for name, spoil := range map[string]func(*Bins){
+		"count":    func(c *Bins) { c.n[1]++ },
+		"begin":    func(c *Bins) { c.first[0]++ },
+		"end":      func(c *Bins) { c.last[len(c.n)-1]-- },
+		"order":    func(c *Bins) { c.last[0] = c.first[1]; c.first[1]-- },
+		"total":    func(c *Bins) { c.total++ },
+		"one less": func(c *Bins) { c.first, c.last, c.n = c.first[:1], c.last[:1], c.n[:1] },
 	} {
 		x := NewCounted()
 		for id := range uint64(1000) {
 			x.Set(id, None, 2*int64(id)+1)
 		}
-		if err := x.CheckCells(); err != nil || len(x.cells.n) < 4 {
-			t.Fatalf("%d cells (%v)", len(x.cells.n), err)
+		if err := x.CheckBins(); err != nil || len(x.bins.n) < 4 {
+			t.Fatalf("%d bins (%v)", len(x.bins.n), err)
 		}
-		if spoil(x.cells); x.CheckCells() == nil {
+		if spoil(x.bins); x.CheckBins() == nil {
 			t.Errorf("%s: not noticed", name)
 		}
 	}
 }
 
-// However deadlines are spread, all cells have about the same number, so the cells that a span cuts
+// However deadlines are spread, all bins have about the same number, so the bins that a span cuts
 // have few of all.
-func TestCellsAreEven(t *testing.T) {
+func TestBinsAreEven(t *testing.T) {
 	for name, deadline := range map[string]func(i int64) int64{
 		"in order":       func(i int64) int64 { return i },
 		"backwards":      func(i int64) int64 { return 1<<40 - i },
@@ -179,10 +179,10 @@ func TestCellsAreEven(t *testing.T) {
 		for i := range int64(all) {
 			x.Set(uint64(i), None, deadline(i))
 		}
-		for i, n := range x.cells.n {
-			if int(n) > 2*all/maxCells*4 && x.cells.first[i] != x.cells.last[i] {
-				t.Errorf("%s: a cell from %d through %d has %d of %d deadlines", name,
-					x.cells.first[i], x.cells.last[i], n, all)
+		for i, n := range x.bins.n {
+			if int(n) > 2*all/maxBins*4 && x.bins.first[i] != x.bins.last[i] {
+				t.Errorf("%s: a bin from %d through %d has %d of %d deadlines", name,
+					x.bins.first[i], x.bins.last[i], n, all)
 				break
 			}
 		}
