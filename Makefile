@@ -37,7 +37,7 @@ TIMEOUT   = 20m
 # Packages are tested in the order of this list: the longest last would have the machine
 # to themselves, and leave most of it idle. Many tests wait for disks, servers and clocks,
 # so more packages than processors run at once.
-LONGEST   = ./internal/e2e ./storage ./commands ./internal/e2e/group ./member ./server ./internal/e2e/restart ./cmd/keyp ./internal/e2e/linear
+LONGEST   = ./internal/e2e ./storage ./commands ./internal/e2e/group ./member ./server ./internal/e2e/restart ./web ./cmd/keyp ./internal/e2e/linear ./cmd/keyp-bench ./internal/e2e/rediscli ./scripting
 AT_ONCE   = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 # What `make check` has more of than `make test`.
 MORE      = KEYP_LONG=1

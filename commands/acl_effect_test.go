@@ -12,8 +12,8 @@ import (
 	"keyp/internal/config"
 )
 
-// These tests show what users of the ACL may do: in transactions and scripts, on connections that
-// are open already, and after ACL LOAD; and what ACL LOG says about refusals.
+// These tests show what ACL users may do in transactions and scripts, on open connections, and
+// after ACL LOAD. They also show what ACL LOG reports about refusals.
 
 func TestACLTransactions(t *testing.T) {
 	const changed = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: "
@@ -55,7 +55,7 @@ func TestACLTransactions(t *testing.T) {
 		GET a -> "3"
 		user default
 	`)
-	// The log says where each was refused.
+	// The log shows where each command was refused.
 	log := h.do("ACL", "LOG", "20")
 	for _, want := range []string{
 		`"reason", "key", "context", "multi", "object", "b", "username", "alice"`,
@@ -71,9 +71,9 @@ func TestACLTransactions(t *testing.T) {
 	}
 }
 
-// TestACLDeletedWithin: who is deleted in the middle of a transaction or script, also by itself,
-// may do nothing afterwards: neither what it might before, nor what the default user or a new
-// user of its name may.
+// TestACLDeletedWithin: a user may be deleted in the middle of a transaction or script, even by
+// itself. After that it may do nothing. It gets neither its old rights, nor those of the default
+// user, nor those of a new user with the same name.
 func TestACLDeletedWithin(t *testing.T) {
 	const changed = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: no permission to execute the command or subcommand"
 	path := filepath.Join(t.TempDir(), "users.acl")
@@ -112,9 +112,9 @@ func TestACLDeletedWithin(t *testing.T) {
 	}
 }
 
-// TestUserChangesInOnePlace: a connection's user is changed by AUTH, HELLO and RESET alone, and a
-// request over HTTP has the one with which it began. What runs on another goroutine relies on that,
-// and that nobody is made the default user.
+// TestUserChangesInOnePlace: only AUTH, HELLO and RESET change a connection's user. An HTTP request
+// keeps the user with which it begins. Code on other goroutines relies on that, and on nobody being
+// made the default user.
 func TestUserChangesInOnePlace(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -226,7 +226,7 @@ func TestACLLog(t *testing.T) {
 			t.Errorf("INFO lacks %s: %s", want, info)
 		}
 	}
-	// A name that a client makes up does not fill the memory.
+	// A long name from a client does not fill the memory.
 	long := strings.Repeat("x", 100_000)
 	h.do("AUTH", long, "y")
 	if text := h.do("ACL", "LOG"); len(text) > 5000 ||
@@ -278,8 +278,8 @@ func TestACLLogin(t *testing.T) {
 	`)
 }
 
-// Those who are no more, and those who listen to what they may not listen to any more, are
-// thrown out. Nobody else is.
+// TestACLConnections: connections are closed if their user is deleted, or if they listen to
+// channels to which the user has lost access. No other connection is closed.
 func TestACLConnections(t *testing.T) {
 	h, _, own, other := hosted(t)
 	listener := h.env.Clients[2]
@@ -313,7 +313,7 @@ func TestACLConnections(t *testing.T) {
 			listen(ShardChannel, "a"), true},
 		{"a selector has it", "on &a", "ACL SETUSER alice resetchannels (&a)", listen(Channel, "a"),
 			false},
-		// Subscribed as another user.
+		// The connection subscribed as another user.
 		{"more channels", "on &a", "ACL SETUSER alice &b", listen(Channel, "c"), false},
 		{"a refused rule", "on &a", "ACL SETUSER alice resetchannels foo", listen(Channel, "a"),
 			false},
@@ -339,7 +339,7 @@ func TestACLConnections(t *testing.T) {
 	if got := h.do("CLIENT", "KILL", "USER", "nobody"); got != "-ERR No such user 'nobody'" {
 		t.Error(got)
 	}
-	// One's own connection is closed after the reply.
+	// A client's own connection is closed after the reply.
 	h.do("ACL", "SETUSER", "carol", "on", "+@all")
 	h.run("user carol")
 	if got := h.do("ACL", "DELUSER", "carol"); got != "1" || !h.client.Closing || !own.killed {
@@ -347,7 +347,7 @@ func TestACLConnections(t *testing.T) {
 	}
 }
 
-// Nothing that is shown to others has a password in it.
+// TestACLSecrets: replies and logs that others can see contain no password.
 func TestACLSecrets(t *testing.T) {
 	h, _, _, other := hosted(t)
 	h.env.Slowlog.configure(0, 1000)
@@ -414,7 +414,8 @@ func TestACLSecrets(t *testing.T) {
 	}
 }
 
-// usersFrom is a server with an ACL file of this content; an empty one: without that file.
+// usersFrom returns a server with an ACL file of this content. If content is empty, there is no
+// file.
 func usersFrom(t *testing.T, content string) (h *harness, path string, err error) {
 	path = filepath.Join(t.TempDir(), "users.acl")
 	if content != "" {
@@ -467,7 +468,7 @@ func TestACLFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A file with mistakes changes nothing, and all of them are named.
+	// A file with mistakes changes nothing, and the error names all of them.
 	write("user alice on\nusers bob\nuser alice off\nuser carol foo >pw +nosuch\nuser dora (+get\nuser\tx on\nuser")
 	want := "-ERR " + path +
 		":2 should start with user keyword followed by the username. WARNING: Duplicate user 'alice' found on line 3. " +
@@ -487,7 +488,7 @@ func TestACLFile(t *testing.T) {
 		"': No such file or directory"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	// Who is still there keeps the connection and has the new rules.
+	// A user that still exists keeps the connection and has the new rules.
 	write("user alice on nopass +set ~b\n")
 	h.run(`
 		ACL LOAD -> +OK
@@ -510,7 +511,7 @@ func TestACLFile(t *testing.T) {
 	}
 }
 
-// A server does not start with users that are not sure to be those that were meant.
+// TestACLStart: a server does not start if it cannot be sure that it has the intended users.
 func TestACLStart(t *testing.T) {
 	if _, path, err := usersFrom(t, ""); err == nil ||
 		err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
@@ -563,7 +564,8 @@ func TestACLStart(t *testing.T) {
 	}
 }
 
-// CONFIG REWRITE puts the users into the configuration file, from which a server has them again.
+// TestACLConfigRewrite: CONFIG REWRITE writes the users to the configuration file, and a server
+// that starts with the file has them again.
 func TestACLConfigRewrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keyp.conf")
 	start := func() *harness {
@@ -605,7 +607,8 @@ func TestACLConfigRewrite(t *testing.T) {
 	if got := h.do("ACL", "LIST"); got != users {
 		t.Errorf("users from the file\n%s\nwant\n%s", got, users)
 	}
-	// The default user stands there only when requirepass does not say all of it.
+	// The file has a line for the default user only if requirepass does not say everything about
+	// it.
 	h.run(`
 		ACL DELUSER alice carol -> 2
 		CONFIG SET requirepass pw -> +OK

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// aclCall is a command with what is known of it, independently of its declaration.
+// aclCall is a command with its effects, which do not come from its declaration.
 type aclCall struct {
 	text     string // its name is what stands before the first key or channel
 	name     string
@@ -65,13 +65,13 @@ var aclCalls = []aclCall{
 	{text: "unsubscribe a", name: "unsubscribe"},
 }
 
-// modelSelector decides by going through its rules, the last one first.
+// modelSelector decides by going through the rules one by one.
 type modelSelector struct {
 	rules      []string
 	categories map[string][]string
 }
 
-// allows says whether the rules have a command. The last one that is about it decides.
+// allows reports whether the rules allow a command. The last rule that matches the command decides.
 func (m *modelSelector) allows(call aclCall) bool {
 	container, _, _ := strings.Cut(call.name, "|")
 	words := strings.Fields(call.text)
@@ -95,7 +95,8 @@ func (m *modelSelector) allows(call aclCall) bool {
 	return false
 }
 
-// key says whether the rules have a key, for reading and for writing at once if need be.
+// key reports whether the rules allow access to a key. A pattern must grant both reading and
+// writing if the command does both.
 func (m *modelSelector) key(name string, read, write bool) bool {
 	access := map[string][2]bool{} // what each pattern grants in the end
 	for _, rule := range m.rules {
@@ -160,7 +161,7 @@ func (m *modelSelector) decide(call aclCall) bool {
 	return true
 }
 
-// drawRules draws rules that a selector takes, in an order in which it takes them.
+// drawRules draws rules in an order that a selector accepts.
 func drawRules(t *rapid.T, categories []string) []string {
 	pool := []string{
 		"~a", "~a*", "~b", "%R~a", "%R~a*", "%W~a*", "%W~b", "%RW~b", "%R~b", "~*", "resetkeys",
@@ -179,7 +180,7 @@ func drawRules(t *rapid.T, categories []string) []string {
 	var rules []string
 	for range rapid.IntRange(0, 12).Draw(t, "rules") {
 		drawn := rule.Draw(t, "rule")
-		// No pattern behind all.
+		// A pattern after "allow all" is refused.
 		if drawn != "~*" && strings.ContainsAny(drawn, "~") {
 			rules = append(rules, "resetkeys")
 		}
@@ -191,8 +192,8 @@ func drawRules(t *rapid.T, categories []string) []string {
 	return rules
 }
 
-// Users may do what a simple reading of their rules says; and what ACL LIST says of
-// them makes the same users again.
+// TestACLDecisions: users may do what a simple reading of their rules allows. The rules that ACL
+// LIST shows make the same users again.
 func TestACLDecisions(t *testing.T) {
 	h := newHarness(t)
 	us := &h.env.users

@@ -49,7 +49,7 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// describe gives a user's rules after SETUSER of a new user, without those that all have.
+// describe returns the rules of a new user after SETUSER, without the rules that all users have.
 func (h *harness) describe(rules ...string) string {
 	h.t.Helper()
 	h.do("ACL", "DELUSER", "alice")
@@ -135,7 +135,7 @@ func TestACLRules(t *testing.T) {
 		{"(>secret x)", failed("(>(redacted) x)", "Syntax error")},
 		{"on >foobar ~* &* +@all (+get) reset", none},
 		{"foo", failed("foo", "Syntax error")},
-		// All or nothing.
+		// SETUSER applies all rules or none.
 		{"on nopass foo", failed("foo", "Syntax error")},
 	} {
 		if got := h.describe(strings.Fields(tt.rules)...); got != tt.want {
@@ -275,7 +275,8 @@ func TestACLChecks(t *testing.T) {
 	}
 }
 
-// Where the number of keys is none the ACL checks no keys, since such a command fails: all do.
+// TestACLKeyCounts: if a command's number of keys is invalid, the ACL checks no keys, because the
+// command fails. The test checks that all such commands fail.
 func TestACLKeyCounts(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

@@ -10,8 +10,8 @@ import (
 )
 
 // changedArguments is a script that gets all arguments of a command twice. It calls the command
-// with the first ones, and then compares these with the second ones. Lua has only one copy of each
-// string of one byte, so the script compares those with their byte.
+// with the first copy, and then compares that copy with the second one. Lua has only one copy of
+// each string of one byte, so the script compares such arguments with their byte.
 const changedArguments = `
 	local n = #ARGV / 2
 	local reply = redis.pcall(unpack(ARGV, 1, n))
@@ -23,8 +23,8 @@ const changedArguments = `
 	end
 	return reply`
 
-// TestArgumentsStayAsTheyAre runs calls of every command, by itself, in a transaction and from a
-// script, whose strings the arguments are there: none writes to them, and none keeps them.
+// TestArgumentsStayAsTheyAre runs every command directly, in a transaction and from a script, where
+// the arguments are the script's strings. No command writes to its arguments or keeps them.
 func TestArgumentsStayAsTheyAre(t *testing.T) {
 	keepLimits(t)
 	const calls, perCall = 6, 400
@@ -54,7 +54,7 @@ func TestArgumentsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestChangedArgumentIsSeen: the script above sees a command that writes to its arguments.
+// TestChangedArgumentIsSeen: the script above notices a command that writes to its arguments.
 func TestChangedArgumentIsSeen(t *testing.T) {
 	h := newHarness(t)
 	spec := h.env.Table.Lookup([]byte("ECHO"))
@@ -70,8 +70,8 @@ func TestChangedArgumentIsSeen(t *testing.T) {
 	}
 }
 
-// TestNumbersAsArguments: what a command appends to an argument that was a number is not the next
-// one, and what a script gives as numbers and empty strings is what is kept.
+// TestNumbersAsArguments: a command that appends to a number's text does not overwrite the next
+// argument. Numbers and empty strings from a script are stored correctly.
 func TestNumbersAsArguments(t *testing.T) {
 	h := newHarness(t)
 	spec := h.env.Table.Lookup([]byte("RPUSH"))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBatchIsBounded: a script or transaction is refused further writes when it has written more
-// than maxmemory. What it has written before stays, and commands that free memory still run.
+// TestBatchIsBounded: once a script or transaction has written more than maxmemory, its further
+// writes are refused. Its earlier writes stay, and commands that free memory still run.
 func TestBatchIsBounded(t *testing.T) {
 	table(t, `
 		CONFIG SET maxmemory 2mb -> +OK

@@ -241,8 +241,9 @@ func TestBitField(t *testing.T) {
 	`)
 }
 
-// A bitmap is a large number whose bits are counted from the other end: all commands are compared
-// with what math/big says, on strings shorter and longer than any record, window or word.
+// TestBitsAgainstBig: a bitmap is a large number whose bits are counted from the other end. All
+// commands are compared with math/big, on strings shorter and longer than the server's internal
+// units.
 func TestBitsAgainstBig(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -291,7 +292,8 @@ func TestBitsAgainstBig(t *testing.T) {
 	}
 }
 
-// The operations on long strings, of different lengths, beside the same on each byte.
+// TestBitOpLong compares the operations on long strings of different lengths with the same
+// operations on each byte.
 func TestBitOpLong(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(3, 4))

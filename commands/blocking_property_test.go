@@ -11,9 +11,9 @@ import (
 	"keyp/storage"
 )
 
-// waitModel is what clients that wait are served, by the rules: keys in the order in which
-// they changed, of each the waiters in the order in which they came, each by its whole
-// command. Lists and sorted sets hold numbers that rise, so that both are in one order.
+// waitModel is a model of how blocked clients are served. Keys are served in the order in which
+// they changed. The waiters of a key are served in the order in which they came, each with its
+// whole command. Lists and sorted sets contain rising numbers, so both are in the same order.
 type waitModel struct {
 	keys    map[string]*modelValue
 	waiters []*modelWaiter
@@ -47,7 +47,7 @@ func (m *waitModel) push(key, item string) {
 	m.change(key)
 }
 
-// pop takes from the front or the back of a value, which has something.
+// pop removes the first or last element of a value that is not empty.
 func (m *waitModel) pop(key string, back bool) string {
 	v := m.keys[key]
 	at := 0
@@ -62,7 +62,7 @@ func (m *waitModel) pop(key string, back bool) string {
 	return item
 }
 
-// run is a waiter's command; false: it waits.
+// run runs a waiter's command. It returns false if the command has to wait.
 func (m *waitModel) run(w *modelWaiter) (reply string, ok bool) {
 	const wrongType = "-" + string(ErrWrongType)
 	for _, key := range w.keys {
@@ -90,7 +90,7 @@ func (m *waitModel) run(w *modelWaiter) (reply string, ok bool) {
 	return "", false
 }
 
-// serve serves until nobody more can be.
+// serve serves waiters until no more can be served.
 func (m *waitModel) serve() {
 	for len(m.ready) > 0 {
 		key := m.ready[0]
@@ -110,7 +110,7 @@ func (m *waitModel) serve() {
 	}
 }
 
-// waitRun is the same with the real commands.
+// waitRun does the same with the real commands.
 type waitRun struct {
 	h       *harness
 	waiting map[*Client]*realWaiter
@@ -139,7 +139,7 @@ func (r *waitRun) Again(w *Waiter) bool {
 	return true
 }
 
-// wait runs a blocking command and has it wait if it must.
+// wait runs a blocking command, and makes it wait if there is nothing to take.
 func (r *waitRun) wait(id int, args []string) (reply string) {
 	it := &realWaiter{id: id}
 	for _, arg := range args {
@@ -155,8 +155,8 @@ func (r *waitRun) wait(id int, args []string) (reply string) {
 	return reply
 }
 
-// Property: whoever waits, and whatever changes, several commands at once as in EXEC
-// included, each is served what the rules say, in the order that they say.
+// TestWaitersProperty: each waiter gets what the model says, in the model's order. The changes
+// include several commands at once, as in EXEC.
 func TestWaitersProperty(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -226,7 +226,7 @@ func (r *waitRun) end() {
 	r.h.env.Waiters.Serve(r.h.store.NewTxn(), r)
 }
 
-// draw draws a command that changes something, and does it to both.
+// draw draws a command that changes something, and runs it on the model and on the server.
 func (m *waitModel) draw(rt *rapid.T, h *harness, keys *rapid.Generator[string],
 	item string) string {
 	key := keys.Draw(rt, "key")

@@ -11,7 +11,8 @@ import (
 	"keyp/storage/object"
 )
 
-// With something to take a blocking command is like any other, and so is what it logs.
+// TestBlockingPops: a blocking command that finds an element works, and is logged, like the command
+// that does not block.
 func TestBlockingPops(t *testing.T) {
 	table(t, `
 		RPUSH l a b c d e f -> 6
@@ -38,7 +39,8 @@ func TestBlockingPops(t *testing.T) {
 	`)
 }
 
-// With nothing to take it waits, unless it is nested.
+// TestBlockingOnNothing: a blocking command that finds nothing waits, unless it runs in a
+// transaction or script.
 func TestBlockingOnNothing(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -147,18 +149,18 @@ func TestBlockingArguments(t *testing.T) {
 	`)
 }
 
-// standIn is what waits in the tests of Waiters: it takes the value away when it runs.
+// standIn is a waiter in the tests of Waiters. It deletes the value when it runs.
 type standIn struct {
 	name   string
 	waiter *Waiter
 	busy   bool // it can't run
 }
 
-// standIns run as again says.
+// standIns runs waiters by calling again.
 type standIns struct {
 	again func(*Client)
 	loads []func(bool)
-	// enough is what Enough says.
+	// enough is the result of Enough.
 	enough bool
 }
 
@@ -169,8 +171,8 @@ func (s *standIns) Again(w *Waiter) bool {
 func (s *standIns) Enough() bool                        { return s.enough }
 func (s *standIns) Load(_ storage.Key, done func(bool)) { s.loads = append(s.loads, done) }
 
-// TestWaiters: the first of a key's line comes first, one for each value; a line for
-// another type stays where it is, and so does whoever stands behind one that is busy.
+// TestWaiters: the first waiter in a key's line is served first, and each value serves one. Waiters
+// for another type keep their position, and so do those after a busy one.
 func TestWaiters(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters
@@ -247,7 +249,7 @@ func TestWaiters(t *testing.T) {
 	if ws.clients.Load() != 0 || ws.awaited.Load() != 0 || len(ws.mu.keys[0]) != 0 {
 		t.Errorf("%d wait for %d keys", ws.clients.Load(), ws.awaited.Load())
 	}
-	// Databases that change places.
+	// The client is also served if SWAPDB brings the value into its database.
 	wait("in 0", object.TypeList, "k")
 	h.run(`
 		select 3
@@ -259,9 +261,9 @@ func TestWaiters(t *testing.T) {
 	serve("in 0")
 }
 
-// TestChangedAsItBeginsToWait: what another goroutine changes after a blocking command has found
-// nothing, and before it is among those that wait, serves it, for each blocking command. Nobody
-// else waits for changes, before or afterwards.
+// TestChangedAsItBeginsToWait: another goroutine may change the key after a blocking command has
+// found nothing, and before the command waits. The change still serves it. This holds for each
+// blocking command. Before and afterwards, changes are not reported to anybody.
 func TestChangedAsItBeginsToWait(t *testing.T) {
 	calls := map[string][2]string{ // the call, and what it waits for
 		"BLPOP":      {"BLPOP k 0", "RPUSH k x"},
@@ -314,7 +316,8 @@ func TestChangedAsItBeginsToWait(t *testing.T) {
 	}
 }
 
-// A push that serves one of a thousand waiters costs no more than with two.
+// TestWaitersCost: a push that serves one of a thousand waiters costs no more than with two
+// waiters.
 func TestWaitersCost(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters
@@ -345,8 +348,8 @@ func TestWaitersCost(t *testing.T) {
 	}
 }
 
-// TestFirstLeaves: only the first in line may take a missing lease or the jobs of a queue. So when
-// the first one leaves, the key is looked at again for the next one.
+// TestFirstLeaves: only the first waiter in line may take a missing lease or the jobs of a queue.
+// When it leaves, the key is looked up again for the next waiter.
 func TestFirstLeaves(t *testing.T) {
 	for _, typ := range []object.Type{object.None, object.TypeDelay, object.TypeList} {
 		h := newHarness(t)
@@ -366,8 +369,8 @@ func TestFirstLeaves(t *testing.T) {
 	}
 }
 
-// TestLeaseWaitersInPasses: those who wait for leases are served over several passes when that
-// takes long, each once and in their order.
+// TestLeaseWaitersInPasses: serving many waiters for leases may take several rounds. Each waiter is
+// served once, in order.
 func TestLeaseWaitersInPasses(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// changedSteps are tables of what changed between Redis 7.0 and 8.6, each under the name of its row
-// in docs/reference/redis.md.
+// changedSteps are tables of the changes between Redis 7.0 and 8.6. Each has the name of its row in
+// docs/reference/redis.md.
 var changedSteps = map[string]string{
 	"ACL DRYRUN": `
 		ACL SETUSER u on nopass +get ~a* -> +OK
@@ -270,7 +270,7 @@ var changedSteps = map[string]string{
 	`,
 }
 
-// changedCases are those that take more than a table.
+// changedCases are the changes whose tests need more than a table.
 var changedCases = map[string]func(t *testing.T){
 	"ACL LOAD": func(t *testing.T) {
 		h, path, err := usersFrom(t, "user alice on nopass\nuser bob on nopass\n")
@@ -456,8 +456,8 @@ var changedCases = map[string]func(t *testing.T){
 	},
 }
 
-// TestChangedSinceSeven: what changed between Redis 7.0 and 8.6 is here as the newest has it, or as
-// the table of docs/reference/redis.md says.
+// TestChangedSinceSeven: Keyp follows the newest Redis in everything that changed between 7.0 and
+// 8.6, except as the table of docs/reference/redis.md describes.
 func TestChangedSinceSeven(t *testing.T) {
 	for name, steps := range changedSteps {
 		t.Run(name, func(t *testing.T) { table(t, steps) })
@@ -467,7 +467,8 @@ func TestChangedSinceSeven(t *testing.T) {
 	}
 }
 
-// TestChangedSinceSevenIsDocumented: each row of the document has a case, and each case a row.
+// TestChangedSinceSevenIsDocumented: each row of the document has a test case, and each test case
+// has a row.
 func TestChangedSinceSevenIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/redis.md")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"keyp/storage"
 )
 
-// The commands by which clients detect a cluster reply that there is none.
+// TestNoCluster: the commands by which clients detect a cluster reply that cluster mode is off.
 func TestNoCluster(t *testing.T) {
 	newHarness(t).run(`
 		CLUSTER INFO -> -ERR This instance has cluster support disabled
@@ -39,7 +39,7 @@ func clusterConfig(t *testing.T) *config.Config {
 	return cfg
 }
 
-// clustered is a harness in cluster mode, which has slots or none.
+// clustered returns a harness in cluster mode, with all slots or with none.
 func clustered(t *testing.T, slots bool) *harness {
 	h := configured(t, clusterConfig(t))
 	h.env.Host = listening{}
@@ -49,7 +49,7 @@ func clustered(t *testing.T, slots bool) *harness {
 	return h
 }
 
-// listening is a Host that listens for plain connections and such with TLS.
+// listening is a Host that listens on a socket, a plain port and a TLS port.
 type listening struct{ Host }
 
 func (listening) Listeners() []Listener {
@@ -58,7 +58,7 @@ func (listening) Listeners() []Listener {
 func (listening) Port() int { return 7000 }
 func (listening) Wake()     {}
 
-// A node serves the slots that it was given, and remembers them.
+// TestClusterSlots: a node serves the slots that it was given, and remembers them.
 func TestClusterSlots(t *testing.T) {
 	h := clustered(t, false)
 	id := strings.Trim(h.do("CLUSTER", "MYID"), `"`)
@@ -136,7 +136,8 @@ func TestClusterSlots(t *testing.T) {
 	}
 }
 
-// What a command needs has to be of one slot, whatever way its keys are named.
+// TestClusterCrossSlot: all keys of a command must belong to one slot, however the command names
+// them.
 func TestClusterCrossSlot(t *testing.T) {
 	h := clustered(t, true)
 	h.run(`
@@ -205,7 +206,8 @@ func TestClusterCrossSlot(t *testing.T) {
 	`)
 }
 
-// The keys of a slot are counted and listed, in memory and on disk, without those that are due.
+// TestClusterKeysInSlot: the keys of a slot are counted and listed, in memory and on disk, without
+// the expired ones.
 func TestClusterKeysInSlot(t *testing.T) {
 	h := clustered(t, true)
 	for i := range 250 {
@@ -245,8 +247,8 @@ func TestClusterKeysInSlot(t *testing.T) {
 	}
 }
 
-// A directory gets cluster mode with the slots of its keys, or not at all if other databases have
-// keys.
+// TestClusterOfData: cluster mode gives an existing directory the slots of its keys. If other
+// databases than 0 have keys, cluster mode is refused.
 func TestClusterOfData(t *testing.T) {
 	h := newHarness(t)
 	h.run("MSET foo v bar v -> +OK\nselect 1\nSET foo v -> +OK")
@@ -267,7 +269,8 @@ func TestClusterOfData(t *testing.T) {
 	`)
 }
 
-// Where clients reach the node is what is announced, or where it listens, in all replies.
+// TestClusterAddress: all replies contain the announced address of the node or, without one, the
+// address where it listens.
 func TestClusterAddress(t *testing.T) {
 	h := clustered(t, true)
 	id := strings.Trim(h.do("CLUSTER", "MYID"), `"`)
@@ -295,7 +298,7 @@ type secureConn struct{ fakeConn }
 
 func (*secureConn) Secure() bool { return true }
 
-// All sets of slots are read as they were written.
+// TestSlotText: every set of slots is read as it was written.
 func TestSlotText(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var s slotSet
@@ -312,7 +315,8 @@ func TestSlotText(t *testing.T) {
 	})
 }
 
-// The slot of a pattern is that of all names that it matches.
+// TestPatternSlot: patternSlot returns the slot of all names that a pattern matches, or -1 if it
+// does not know one.
 func TestPatternSlot(t *testing.T) {
 	for pattern, want := range map[string]int{
 		"{a}*": 15495, "x{a}*": 15495, "*{a}": -1, "{*}": -1, "{a*}": -1, "{}*": -1, "w*": -1,

@@ -62,7 +62,8 @@ func TestCommandCommands(t *testing.T) {
 	}
 }
 
-// Every declaration can be documented, and says what it must.
+// TestDeclarationsAreComplete: every declaration of a command has all required fields, and they are
+// consistent.
 func TestDeclarationsAreComplete(t *testing.T) {
 	h := newHarness(t)
 	groups := []Group{Generic, StringGroup, Bitmap, HyperLogLog, Geo, Connection, ServerGroup,
@@ -82,7 +83,7 @@ func TestDeclarationsAreComplete(t *testing.T) {
 			t.Errorf("%s: a scope is what commands have that run", spec.full)
 		case spec.Is(Write|ReadOnly) || spec.Is(Write) && spec.Scope == Unlocked &&
 			spec.full != "migrate" && spec.full != "keyp.policy|apply":
-			// Which lock the keys that they change.
+			// These commands lock the keys that they change by themselves.
 			t.Errorf("%s: flags that exclude each other", spec.full)
 		}
 		for i := range spec.Sub {
@@ -94,7 +95,8 @@ func TestDeclarationsAreComplete(t *testing.T) {
 	}
 }
 
-// differs are declarations that are meant to differ from Redis 7.0.15's, and why.
+// differs lists the declarations that differ from those of Redis 7.0.15 on purpose, with the
+// reason.
 var differs = map[string]string{
 	"ttl": "it takes a member", "pttl": "likewise", "persist": "likewise",
 	"wait":  "it may stand in a script, and is blocking, from 7.2",
@@ -109,7 +111,7 @@ var differs = map[string]string{
 	"command|getkeysandflags": "likewise",
 }
 
-// newTips are commands whose tips are not those of Redis 7.0.15.
+// newTips lists the commands whose tips differ from those of Redis 7.0.15.
 var newTips = map[string]string{
 	"client|setname": "from 7.2", "acl|deluser": "likewise", "acl|save": "likewise",
 	"acl|setuser": "likewise", "config|resetstat": "likewise",
@@ -117,8 +119,8 @@ var newTips = map[string]string{
 	"randomkey": "likewise", "scan": "likewise",
 }
 
-// Arity, flags, key positions, ACL categories and tips of all commands are those of a real
-// Redis, as far as it has the command.
+// TestCommandInfoLikeRedis: all commands have the arity, flags, key positions, ACL categories and
+// tips of a real Redis, if that Redis has the command.
 func TestCommandInfoLikeRedis(t *testing.T) {
 	redis := realRedis{testkit.Redis(t).Dial()}
 	h := newHarness(t)
@@ -169,7 +171,7 @@ func TestCommandInfoLikeRedis(t *testing.T) {
 	}
 }
 
-// withoutNotes drops what Redis's key specifications say in prose.
+// withoutNotes removes the notes of Redis's key specifications, which are prose.
 func withoutNotes(specs []any) []any {
 	list := make([]any, len(specs))
 	for i := range specs {
@@ -181,7 +183,7 @@ func withoutNotes(specs []any) []any {
 	return list
 }
 
-// normal writes a reply in a form in which sets have one order.
+// normal writes a reply as text in which the elements of a set are sorted.
 func normal(v any) string {
 	list, ok := v.([]any)
 	if !ok {
@@ -227,8 +229,8 @@ func (r realRedis) do(t *testing.T, args ...string) []any {
 	}
 }
 
-// parseReply gives a RESP2 reply as strings, ints, slices and nil, and what follows it.
-// An incomplete one gives rest=nil, which fails t if there is one.
+// parseReply returns a RESP2 reply as strings, ints, slices and nil, and the rest of b. If the
+// reply is incomplete, it fails t, or returns rest=nil if t is nil.
 func parseReply(t *testing.T, b []byte) (v any, rest []byte) {
 	line, rest, ok := bytes.Cut(b, []byte("\r\n"))
 	fail := func() (any, []byte) {

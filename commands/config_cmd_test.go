@@ -57,7 +57,7 @@ func TestConfigRewriteCommand(t *testing.T) {
 	}
 }
 
-// The letters of notify-keyspace-events have the bits of storage.EventClass.
+// TestEventBits: the letters of notify-keyspace-events have the bits of storage.EventClass.
 func TestEventBits(t *testing.T) {
 	cfg := config.New()
 	for letters, class := range map[string]storage.EventClass{

@@ -9,7 +9,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// fakeHost notes what commands ask of the running server.
+// fakeHost records what commands ask of the running server.
 type fakeHost struct {
 	pausedFor time.Duration
 	pausedAll bool
@@ -35,7 +35,7 @@ func (f *fakeHost) Listeners() []Listener {
 	return []Listener{{"tcp", "127.0.0.1:6379"}, {"unix", "/run/keyp.sock"}}
 }
 
-// fakeConn is a connection that remembers its end.
+// fakeConn is a connection that records how it was closed or unblocked.
 type fakeConn struct {
 	killed, blocked bool
 	unblocked       string
@@ -58,8 +58,7 @@ func (f *fakeConn) Unblock(withError bool) bool {
 	return true
 }
 
-// hosted is a harness whose server has a host and two connections: the harness's own,
-// 1, and another, 2.
+// hosted returns a harness whose server has a host and two clients. Client 1 is the harness's own.
 func hosted(t *testing.T) (h *harness, host *fakeHost, own, other *fakeConn) {
 	h = newHarness(t)
 	host, own, other = &fakeHost{}, &fakeConn{}, &fakeConn{}
@@ -148,7 +147,7 @@ func TestAuth(t *testing.T) {
 		PING -> -NOAUTH Authentication required.
 		HELLO 2 AUTH default secret -> ["server", "redis", "version", "8.6.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
 	`)
-	// A client that waits for its password needs none while there is none.
+	// A client that has not authenticated yet needs no password once requirepass is empty.
 	other := h.env.Clients[2]
 	other.Authenticated = false
 	for _, step := range []struct {
@@ -233,7 +232,7 @@ func TestClientCommands(t *testing.T) {
 	`)
 }
 
-// CLIENT REPLY changes what happens to replies and has none itself, unless ON.
+// TestClientReply: CLIENT REPLY switches replies on or off. It has no reply itself, except for ON.
 func TestClientReply(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	for _, step := range []struct {
@@ -423,7 +422,7 @@ func TestServerCommands(t *testing.T) {
 	h.run(`DEBUG PANIC -> ` + "-" + string(errDebug))
 }
 
-// DEBUG SLEEP ends when its time is over and not before.
+// TestDebugSleep: DEBUG SLEEP ends when its time is over and not before.
 func TestDebugSleep(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	done := make(chan string, 1)

@@ -48,8 +48,8 @@ func TestCounters(t *testing.T) {
 	`)
 }
 
-// A counter keeps its deadline, and starts again when it is over: the hourly rate
-// counter of the workloads.
+// TestCounterDeadline: a counter keeps its deadline, and starts again when the deadline is over.
+// Hourly rate counters work like that.
 func TestCounterDeadline(t *testing.T) {
 	table(t, `
 		INCR n -> 1

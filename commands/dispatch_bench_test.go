@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// hotCommands are what a loaded server does most.
+// hotCommands are the most frequent commands of a loaded server.
 var hotCommands = []struct {
 	name string
 	args []string
@@ -26,7 +26,7 @@ var hotCommands = []struct {
 	{"CL.THROTTLE", []string{"CL.THROTTLE", "cell", "100000000", "1000000", "1"}},
 }
 
-// hot prepares a store for hotCommands, with policies, and gives a function that runs one.
+// hot prepares a store for hotCommands, with policies, and returns a function that runs a command.
 func hot(tb testing.TB, policies ...string) (run func(args [][]byte)) {
 	h := newHarness(tb)
 	h.store.SetEvents(0) // as in a server that nobody listens to
@@ -45,9 +45,8 @@ func hot(tb testing.TB, policies ...string) (run func(args [][]byte)) {
 	}
 }
 
-// The way of a command from its arguments to its reply allocates nothing: the log's
-// buffer, which grows until it is written, is the only memory that is taken, and not
-// for each command.
+// TestHotCommandsDoNotAllocate: a command allocates nothing between its arguments and its reply.
+// Only the log's buffer takes memory, which grows until it is written, and not for each command.
 func TestHotCommandsDoNotAllocate(t *testing.T) {
 	for _, policies := range [][]string{nil, hotPolicies} {
 		run := hot(t, policies...)
@@ -60,7 +59,7 @@ func TestHotCommandsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// hotPolicies are one for hotCommands and one for other keys.
+// hotPolicies are one policy for the keys of hotCommands and one for other keys.
 var hotPolicies = []string{"{session:}* ENFORCE REQUIRE",
 	"[kc]* ENFORCE DEFAULT 1000s MAX 1d CUT JITTER 10 SLIDE 1000s"}
 

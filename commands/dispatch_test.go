@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A command whose keys leave memory again and again runs in the end: they are read while it has
-// them locked.
+// TestFinalBringsKeys: a command whose keys leave memory again and again runs in the end, because
+// the keys are then read while they are locked.
 func TestFinalBringsKeys(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

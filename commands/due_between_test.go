@@ -10,8 +10,8 @@ import (
 	"keyp/resp"
 )
 
-// TestDueBetween: the keys of a command that runs beside the event loop expire before its dispatch,
-// before it begins, or while it runs. Its effects are those of a run with the keys or of a run
+// TestDueBetween: the keys of a command that runs as a task expire before its dispatch, before it
+// begins, or while it runs. The command's effects are those of a run with the keys or of a run
 // without them, never a mixture.
 func TestDueBetween(t *testing.T) {
 	h := newHarness(t)

@@ -9,8 +9,8 @@ import (
 	"keyp/internal/rdb"
 )
 
-// TestDumpStream: a stream that Redis dumped is restored, copied and dumped as it was, and so is
-// one with all that later versions have.
+// TestDumpStream: a stream that Redis dumped is restored and copied unchanged, and dumped as it
+// was. The same is true for a stream with the features of later versions.
 func TestDumpStream(t *testing.T) {
 	h := newHarness(t)
 	var payloads []string
@@ -69,8 +69,8 @@ func TestDumpStream(t *testing.T) {
 	}
 }
 
-// TestRestoreIdempotence: settings that XCFGSET would refuse are bounded, so that no sum of times
-// overflows.
+// TestRestoreIdempotence: RESTORE replaces settings that XCFGSET would refuse, so that no sum of
+// times overflows.
 func TestRestoreIdempotence(t *testing.T) {
 	h := newHarness(t)
 	at := uint64(h.clock.Now())
@@ -90,7 +90,8 @@ func TestRestoreIdempotence(t *testing.T) {
 	}
 }
 
-// A group of a payload has read no more than was added, whatever it says.
+// TestRestoreClampsRead: a restored group has read no more entries than were added, whatever the
+// payload says.
 func TestRestoreClampsRead(t *testing.T) {
 	h := newHarness(t)
 	p := rdb.Encode(rdb.Value{Type: rdb.Stream, Len: 1, Stream: &rdb.StreamValue{

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dump gives what DUMP replies, as RESTORE takes it.
+// dump returns the payload that DUMP replies, in the form that RESTORE takes.
 func (h *harness) dump(key string) string {
 	h.t.Helper()
 	text, err := strconv.Unquote(h.do("DUMP", key))
@@ -25,7 +25,7 @@ func (h *harness) dump(key string) string {
 	return text
 }
 
-// payload makes a value as DUMP writes it out of its bytes, the type first.
+// payload makes a payload for RESTORE from a type byte and the bytes of the value.
 func payload(body string) string {
 	b := binary.LittleEndian.AppendUint16([]byte(body), 10)
 	sum := ^crc64.Update(^uint64(0), crc64.MakeTable(0x95ac9329ac4bc9b5), b)
@@ -82,7 +82,7 @@ func TestRestore(t *testing.T) {
 		HTTL hash2 FIELDS 3 f g h -> [1, -1, 3]
 		advance 1s
 	`)
-	// A field that became due while it was in the payload is not restored.
+	// RESTORE leaves out a field that expired since DUMP.
 	must(t, h, "+OK", "RESTORE", "timed3", "0", payloads["timed"])
 	must(t, h, "+OK", "RESTORE", "hash3", "0", payloads["hash"])
 	h.run(`
@@ -164,7 +164,8 @@ func TestRestoreOptions(t *testing.T) {
 	}
 }
 
-// Values of all types go from here to Redis and back, and from Redis to here and back.
+// TestDumpAgainstRedis: values of all types go from Keyp to Redis and back, and from Redis to Keyp
+// and back.
 func TestDumpAgainstRedis(t *testing.T) {
 	redis := startRedisSide(t)
 	h := newHarness(t)
@@ -221,7 +222,7 @@ func TestDumpAgainstRedis(t *testing.T) {
 			}
 		}
 	})
-	// Redis has no deadlines of members, and says so.
+	// Redis has no deadlines of members, and the error mentions them.
 	h.t = t
 	h.do("SADD", "timed", "a")
 	h.do("EXPIREMEMBER", "timed", "a", "100")
@@ -231,7 +232,7 @@ func TestDumpAgainstRedis(t *testing.T) {
 	}
 }
 
-// unorder writes the reply for a value of a type so that order says nothing.
+// unorder removes the order of elements from a reply, if the type has no order.
 func unorder(name, reply string) string {
 	items := replied(reply)
 	switch name {
@@ -247,8 +248,8 @@ func unorder(name, reply string) string {
 	return reply
 }
 
-// FuzzRestore: whatever RESTORE takes is a sound value, which DUMP gives again, and
-// nothing else changes anything.
+// FuzzRestore: every value that RESTORE accepts is valid, and DUMP returns it again. A refused
+// payload changes nothing.
 func FuzzRestore(f *testing.F) {
 	for _, body := range []string{
 		"\x00\x01v", "\x01\x02\x01a\x01b", "\x02\x02\x01a\x01b", "\x04\x01\x01f\x01v",
@@ -268,8 +269,8 @@ func FuzzRestore(f *testing.F) {
 	h := newHarness(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		h.t = t
-		// Three times a value that LZF has made small, and what stands around it. What runs
-		// beside it, as a checkpoint, is counted too, but not three times in a row.
+		// The bound allows for three copies of a value that LZF has compressed, and some more.
+		// Other work such as a checkpoint is counted too, but not three times in a row.
 		bound := 8<<20 + uint64(len(body))*5000
 		var took uint64
 		for range 3 {
@@ -283,7 +284,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// tryRestore has a key restored from a body, over an older one.
+// tryRestore restores a key from a body, over an older key.
 func tryRestore(t *testing.T, h *harness, body []byte) {
 	h.do("FLUSHALL")
 	must(t, h, "+OK", "SET", "k", "old")
@@ -304,8 +305,8 @@ func tryRestore(t *testing.T, h *harness, body []byte) {
 	}
 }
 
-// redisPayloads are short payloads that Redis itself has made, of all types, without what
-// payload adds.
+// redisPayloads returns short payloads of all types that Redis has made, without the version and
+// checksum that payload adds.
 func redisPayloads(t testing.TB) (list [][]byte) {
 	text, err := os.ReadFile("../testdata/payloads/redis-7.0.15.txt")
 	if err != nil {
@@ -327,8 +328,8 @@ func redisPayloads(t testing.TB) (list [][]byte) {
 	return list
 }
 
-// FuzzFunctionRestore: FUNCTION RESTORE takes libraries that FUNCTION DUMP gives again, or
-// changes nothing, and ends in its time whatever the libraries do.
+// FuzzFunctionRestore: FUNCTION RESTORE accepts libraries that FUNCTION DUMP returns again, or
+// changes nothing. It ends in time, whatever the libraries do.
 func FuzzFunctionRestore(f *testing.F) {
 	for _, body := range []string{
 		"", "\xf5", "\xf6\x01a", "\xf5\x05#!lua",

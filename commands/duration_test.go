@@ -24,7 +24,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// TestTimesWithUnits: each time that a command of Keyp's own takes may have a unit.
+// TestTimesWithUnits: in Keyp's own commands, each duration may have a unit.
 func TestTimesWithUnits(t *testing.T) {
 	table(t, `
 		KEYP.LEASE ACQUIRE lease ann 30s -> [1700000000000001, 1700000030000]

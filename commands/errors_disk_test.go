@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// SAVE says so if it finds no room on disk.
+// TestReplyDiskFull: SAVE returns an error that says so if the disk is full.
 func TestReplyDiskFull(t *testing.T) {
 	h := newHarness(t)
 	h.ctx.Spec = &Spec{}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnknownTexts: what an error quotes of the client's own text is bounded, and ends
-// at a NUL.
+// TestUnknownTexts: an error quotes only a limited part of the client's text, and ends the
+// quotation at a NUL.
 func TestUnknownTexts(t *testing.T) {
 	x, y := strings.Repeat("x", 200), strings.Repeat("y", 100)
 	for _, tt := range []struct {

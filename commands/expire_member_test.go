@@ -128,8 +128,8 @@ func TestExpireMemberErrors(t *testing.T) {
 	`)
 }
 
-// Set commands see what is due as gone, whatever they do with it, and results of set
-// algebra have no deadlines.
+// TestMemberDeadlinesInSetCommands: all set commands treat expired members as gone. The results of
+// set algebra have no deadlines.
 func TestMemberDeadlinesInSetCommands(t *testing.T) {
 	for _, reap := range []bool{false, true} {
 		h := newHarness(t)

@@ -90,7 +90,7 @@ func TestExpire(t *testing.T) {
 	`)
 }
 
-// A deadline that has come deletes the key at once, and that counts as done.
+// TestExpireInThePast: a deadline in the past deletes the key at once, and the command replies 1.
 func TestExpireInThePast(t *testing.T) {
 	table(t, `
 		MSET a 1 b 1 c 1 d 1 e 1 -> +OK
@@ -174,7 +174,8 @@ func TestExpireOverflow(t *testing.T) {
 	`)
 }
 
-// The deadline is exact over a restart, also for a key whose time comes meanwhile.
+// TestDeadlinesOverRestart: deadlines stay exact over a restart, also for a key that expires in the
+// meantime.
 func TestDeadlinesOverRestart(t *testing.T) {
 	table(t, `
 		SET a 1 PX 5000 -> +OK
@@ -196,7 +197,7 @@ func TestDeadlinesOverRestart(t *testing.T) {
 	`)
 }
 
-// Keys go at their deadline without any command coming upon them.
+// TestReaperRemoves: keys are removed at their deadline even if no command uses them.
 func TestReaperRemoves(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -219,7 +220,7 @@ func TestReaperRemoves(t *testing.T) {
 	`)
 }
 
-// await waits until exactly this was raised since the events were last asked for.
+// await waits until exactly these events were raised since the last check.
 func (h *harness) await(want string) {
 	h.t.Helper()
 	got := ""

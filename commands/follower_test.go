@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestFollowerRefusesWrites: a follower's store can be read and not written. That holds for EXEC
-// and scripts, too, and for commands that read and would also store something, such as PFCOUNT and
-// reads under a policy that slides deadlines.
+// TestFollowerRefusesWrites: a follower's store can be read and not written. EXEC and scripts
+// cannot write either. Commands that read and would also store something are refused, such as
+// PFCOUNT and reads under a policy that extends deadlines.
 func TestFollowerRefusesWrites(t *testing.T) {
 	const refused = "-READONLY You can't write against a read only replica."
 	h := newHarness(t)

@@ -91,7 +91,7 @@ func TestFunctions(t *testing.T) {
 	`)
 }
 
-// TestFunctionDump brings libraries to another server and back.
+// TestFunctionDump moves libraries to another server and back.
 func TestFunctionDump(t *testing.T) {
 	h := newHarness(t)
 	load := func(name, function string) {
@@ -134,8 +134,8 @@ func TestFunctionDump(t *testing.T) {
 	}
 }
 
-// TestLibraryThatFailsAtStart: a library that is kept and does not load when the server starts is
-// left out and reported, stays where it is, and keeps nothing else from loading.
+// TestLibraryThatFailsAtStart: a stored library that does not load when the server starts is
+// skipped and reported. It stays in the store, and all other libraries load.
 func TestLibraryThatFailsAtStart(t *testing.T) {
 	h := newHarness(t)
 	load := func(name string) {
@@ -168,7 +168,7 @@ func TestLibraryThatFailsAtStart(t *testing.T) {
 	}
 }
 
-// replaceKept changes the source of a library as the store keeps it.
+// replaceKept changes the source of a library in the store.
 func replaceKept(t *testing.T, h *harness, name, source string) {
 	t.Helper()
 	store := h.store

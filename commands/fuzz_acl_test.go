@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzACLFile reads any text as an ACL file. What is taken is written and read again as it
-// is, line by line; what is not changes nothing. Whatever users there are then, every command
-// can be checked for them.
+// FuzzACLFile reads any text as an ACL file. Users from an accepted file are written and read again
+// unchanged. A refused file changes nothing. Every command can be checked for the resulting users.
 func FuzzACLFile(f *testing.F) {
 	for _, text := range []string{
 		"user default on nopass ~* &* +@all\n",

@@ -9,23 +9,22 @@ import (
 	"keyp/internal/testkit"
 )
 
-// maker makes calls from the commands' declarations: mostly right ones, and what is like
-// them and wrong.
+// maker makes calls from the commands' declarations. Most of them are valid, and some are almost
+// valid.
 type maker struct {
 	testkit.Dice
 	specs   []*Spec           // all that have a handler
 	options []config.Pair     // of CONFIG, with their values at the begin
 	dumps   map[string]string // payloads that RESTORE and FUNCTION RESTORE take
 	keys    []string          // those of the type that the command is for; nil: it is for any
-	// Where the number of what follows is to stand in the call; 0: nowhere.
+	// The position in the call of the number of the arguments that follow, or 0 if there is none.
 	count int
 }
 
-// meant are the commands that sleep, fail or wait for another server because that is what they are
-// for.
+// meant lists the commands whose purpose is to sleep, to fail or to wait for another server.
 var meant = []string{"debug|sleep", "debug|panic", "migrate"}
 
-// runnable gives every other declaration that has a handler, in the order of the table.
+// runnable returns all other declarations with a handler, in the order of the table.
 func runnable(t *Table) (list []*Spec) {
 	var add func(spec *Spec)
 	add = func(spec *Spec) {
@@ -42,12 +41,12 @@ func runnable(t *Table) (list []*Spec) {
 	return list
 }
 
-// call makes a call of any command.
+// call makes a call of a random command.
 func (m *maker) call() []string {
 	return m.of(m.specs[m.N(len(m.specs))])
 }
 
-// of makes a call of one command.
+// of makes a call of the given command.
 func (m *maker) of(spec *Spec) []string {
 	args := strings.Split(spec.full, "|")
 	names := len(args)
@@ -75,7 +74,7 @@ func (m *maker) of(spec *Spec) []string {
 	return args
 }
 
-// spoil makes a call wrong, most likely, behind its names.
+// spoil changes the arguments after the command's name, so that the call is probably invalid.
 func (m *maker) spoil(args []string, names int) []string {
 	if len(args) <= names {
 		return append(args, m.anything())
@@ -101,7 +100,7 @@ func (m *maker) spoil(args []string, names int) []string {
 	return args
 }
 
-// arg appends what a declared argument stands for.
+// arg appends values for a declared argument.
 func (m *maker) arg(args []string, a *Arg) []string {
 	if a.Optional && !(a.Multiple && m.count > 0) && m.One(2) {
 		return args
@@ -160,7 +159,7 @@ func (m *maker) value(args []string, a *Arg) []string {
 	return append(args, m.text(a))
 }
 
-// text gives one argument.
+// text returns a value for one argument.
 func (m *maker) text(a *Arg) string {
 	if special, ok := specials[a.Name]; ok && !m.One(8) {
 		return m.From(special)
@@ -186,7 +185,7 @@ func (m *maker) text(a *Arg) string {
 	return m.string()
 }
 
-// broken gives a payload as it is, or with a byte of it changed.
+// broken returns a payload as it is, or with one bit of it changed.
 func (m *maker) broken(payload string) string {
 	if !m.One(3) {
 		return payload
@@ -228,7 +227,7 @@ func (m *maker) anything() string {
 	return m.string()
 }
 
-// parameter gives an option's name, and often a value for it.
+// parameter returns an option's name, and often a value for it.
 func (m *maker) parameter() []string {
 	pair := m.options[m.N(len(m.options))]
 	switch m.N(4) {
@@ -243,10 +242,10 @@ func (m *maker) parameter() []string {
 	return []string{pair.Name}
 }
 
-// keptOptions are those whose limits the test itself relies on.
+// keptOptions are the options that no call changes, because the test relies on their limits.
 var keptOptions = map[string]bool{"proto-max-bulk-len": true, "dir": true}
 
-// What arguments are drawn from. Of each type there is a key, see newFuzzed.
+// Values for arguments. fuzzKeys has a key of each type, see newFuzzed.
 var (
 	fuzzKeys = []string{"s", "n", "f", "h", "hl", "set", "ints", "z", "zl", "x", "xe", "l", "ll",
 		"ht", "st", "zt", "due", "soon", "none", "big", "new", "new2", "", "\x00\xff", "{h}1"}
@@ -293,7 +292,7 @@ var (
 		"-2", "9223372036854775807", "-9223372036854775808"})
 )
 
-// specials are the arguments, by name, that mean something only to their command.
+// specials are values, by argument name, that have a meaning only for certain commands.
 var specials = map[string][]string{
 	"min": anyRange, "max": anyRange, "start": anyRange, "stop": anyRange,
 	"id": {"0", "1-1", "1-2", "2-0", "$", "+", "-", ">", "*", "3-*", "(1-1",

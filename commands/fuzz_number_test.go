@@ -11,8 +11,7 @@ import (
 	"keyp/resp"
 )
 
-// FuzzNumbers reads any text as each kind of number, and compares with what Go's library
-// says.
+// FuzzNumbers reads any text as each kind of number, and compares the result with Go's library.
 func FuzzNumbers(f *testing.F) {
 	for _, text := range append(append([]string{"9223372036854775807", "-9223372036854775808", "-", "--1", "1e17", "0x1.8p1", "0X1P-3", "1e-4000", ".5", "5.", "+5", "1_0", "nan", "infinity", "0b1", "0o7", "1p3", "0x", "0x.p1"}, integers...), doubles...) {
 		f.Add(text)
@@ -33,14 +32,15 @@ func FuzzNumbers(f *testing.F) {
 	})
 }
 
-// plainNumber says whether text is a plain number, which C and Go read alike.
+// plainNumber reports whether text is a plain number, which C and Go read alike.
 func plainNumber(text string) bool {
 	digits := strings.TrimLeft(text, "+-")
 	return len(text)-len(digits) <= 1 && digits != "" && strings.Trim(digits,
 		"0123456789.eE+-") == "" && strings.ContainsAny(digits[:1], "0123456789.")
 }
 
-// checkDouble: a number is what strconv has it to be, never NaN, and its text reads back.
+// checkDouble: ParseFloat returns the same number as strconv, and never NaN. The number's text is
+// read back as the same number.
 func checkDouble(t *testing.T, text string) {
 	t.Helper()
 	got, ok := ParseFloat([]byte(text))
@@ -65,7 +65,7 @@ func checkDouble(t *testing.T, text string) {
 	}
 }
 
-// checkLongDouble: a long double is as near to the number as its mantissa of 64 bits allows.
+// checkLongDouble: a long double is as close to the number as its mantissa of 64 bits allows.
 func checkLongDouble(t *testing.T, text string) {
 	t.Helper()
 	x, ok := resp.ParseLongDouble([]byte(text))
@@ -96,7 +96,8 @@ func checkLongDouble(t *testing.T, text string) {
 	}
 }
 
-// decimalExponent is how far a number's exponent is from 0, as far as it can be read.
+// decimalExponent returns the absolute value of a number's exponent, or MaxInt if it cannot be
+// read.
 func decimalExponent(text string) int {
 	_, exponent, ok := strings.Cut(strings.ToLower(text), "e")
 	if !ok {

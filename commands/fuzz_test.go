@@ -19,7 +19,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// fuzzed is a server with keys of every type, and a client that sends it anything.
+// fuzzed is a server with keys of every type, and a client that sends it any commands.
 type fuzzed struct {
 	*harness
 	maker
@@ -29,8 +29,8 @@ type fuzzed struct {
 	sent []string // for the report
 }
 
-// The bounds of one command on keys as small as these: seconds of processor time, and bytes
-// that it may allocate, for what proto-max-bulk-len and fuzzReply let it make.
+// The limits of one command on keys of this size: seconds of processor time, and allocated bytes.
+// They allow for the sizes in proto-max-bulk-len and fuzzReply.
 const (
 	fuzzSeconds = 2
 	fuzzBytes   = 48 << 20
@@ -40,7 +40,7 @@ const (
 
 func newFuzzed(t *testing.T, data []byte) *fuzzed {
 	f := &fuzzed{t: t, host: &fakeHost{}}
-	// Whose bounds stand after reopen, too.
+	// The limits in this configuration stay the same after reopen.
 	f.harness = &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), sync: wal.No,
 		log: &f.logs, giveUp: true, cfg: config.New()}
 	f.open()
@@ -63,7 +63,7 @@ func newFuzzed(t *testing.T, data []byte) *fuzzed {
 	return f
 }
 
-// fuzzStore makes the keys that the calls name.
+// fuzzStore creates the keys that the calls use.
 const fuzzStore = `
 	CONFIG SET proto-max-bulk-len 1mb hash-max-listpack-entries 4 set-max-listpack-entries 4 set-max-intset-entries 6 zset-max-listpack-entries 4 list-max-listpack-size 4
 	SET s "hello world"
@@ -103,13 +103,13 @@ const fuzzStore = `
 	FUNCTION LOAD "#!lua name=lib\nredis.register_function('f',function(k,a) return a end)"
 `
 
-// connect makes the client a new one, and another beside it that listens to things.
+// connect replaces all clients by new ones: the client that sends the commands, and a second one.
 func (f *fuzzed) connect() {
 	for _, c := range f.env.Clients {
 		f.env.Gone(c)
 	}
 	f.env.Host = f.host
-	// Whatever has become of them.
+	// Earlier commands may have changed the users.
 	f.env.users.replace(map[string]*permissions{defaultUser: f.env.plainDefault()})
 	f.client = &Client{
 		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379",
@@ -125,7 +125,7 @@ func (f *fuzzed) connect() {
 	}
 }
 
-// step does one thing that a client, the clock or a restart may do.
+// step performs one random action of a client, the clock or a restart.
 func (f *fuzzed) step() {
 	switch f.N(16) {
 	case 0:
@@ -157,7 +157,7 @@ func (f *fuzzed) transaction() {
 	f.send([]string{f.From([]string{"EXEC", "EXEC", "EXEC", "DISCARD"})})
 }
 
-// send runs one command, and checks what is so of every command.
+// send runs one command, and checks what holds for every command.
 func (f *fuzzed) send(args []string) {
 	list := make([][]byte, len(args))
 	for i, arg := range args {
@@ -191,7 +191,8 @@ func (f *fuzzed) send(args []string) {
 }
 
 // checkArguments: a command does not write to its arguments, which may be a script's strings. It
-// does not keep them either: they become something else here, which the store's check would find.
+// does not keep them either: checkArguments overwrites them, and the store's check would notice a
+// change.
 func (f *fuzzed) checkArguments(args []string, list [][]byte) {
 	for i, arg := range list {
 		if string(arg) != args[i] {
@@ -203,7 +204,7 @@ func (f *fuzzed) checkArguments(args []string, list [][]byte) {
 	}
 }
 
-// hello says whether the latest calls have a part in which the protocol may change within
+// hello reports whether one of the latest commands may have changed the protocol in the middle of
 // the reply.
 func (f *fuzzed) hello() bool {
 	for _, line := range f.sent[max(0, len(f.sent)-6):] {
@@ -215,7 +216,8 @@ func (f *fuzzed) hello() bool {
 	return false
 }
 
-// checkReplies: one reply, whole and right, unless the command is declared to give others.
+// checkReplies: the command has exactly one complete and valid reply, unless its declaration allows
+// others.
 func (f *fuzzed) checkReplies(reply []byte, proto int) {
 	least, most := 1, 1
 	switch spec := f.ctx.Spec; {
@@ -223,7 +225,7 @@ func (f *fuzzed) checkReplies(reply []byte, proto int) {
 	case spec.Is(Pushes):
 		most = 1 << 20 // each channel is confirmed
 	case spec.full == "client|reply", spec.full == "shutdown", spec.full == "monitor":
-		// The second one, as with Redis.
+		// CLIENT REPLY, SHUTDOWN and MONITOR may have no reply, as in Redis.
 		least = 0
 	case spec.Is(execs) && f.inTransaction("subscribe", "client|reply", "client\" \"reply"):
 		return // their replies are not one each, as with Redis
@@ -243,7 +245,7 @@ func (f *fuzzed) checkReplies(reply []byte, proto int) {
 	}
 }
 
-// inTransaction says whether one of the commands before EXEC may have one of the texts.
+// inTransaction reports whether one of the latest commands contains one of the texts.
 func (f *fuzzed) inTransaction(texts ...string) bool {
 	latest := strings.ToLower(strings.Join(f.sent[max(0, len(f.sent)-12):], "\n"))
 	return slices.ContainsFunc(texts, func(text string) bool {
@@ -251,7 +253,7 @@ func (f *fuzzed) inTransaction(texts ...string) bool {
 	})
 }
 
-// checkPushed: what a client was sent besides is one message each.
+// checkPushed: each further message to a client is exactly one complete reply.
 func (f *fuzzed) checkPushed(c *Client) {
 	conn := c.Conn.(*fakeConn)
 	for _, message := range conn.pushed {
@@ -267,7 +269,7 @@ func (f *fuzzed) fail(format string, args ...any) {
 	f.t.Fatalf("%s\nafter\n\t%s", fmt.Sprintf(format, args...), strings.Join(f.sent, "\n\t"))
 }
 
-// usage is what the process has used so far.
+// usage is the amount of processor time and memory that the process has used so far.
 type usage struct {
 	cpu  time.Duration
 	heap uint64 // bytes allocated
@@ -281,11 +283,11 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), sample[0].Value.Uint64()}
 }
 
-// randomRuns is how many runs TestRandomCommands makes, of about 50 commands each.
+// randomRuns is the number of runs in TestRandomCommands. Each has about 50 commands.
 var randomRuns = environment("KEYP_RANDOM_RUNS", 8)
 
-// TestRandomCommands makes the runs of FuzzCommands from a seed, which gives many more of
-// them in the same time: KEYP_RANDOM_RUNS says how many, KEYP_RANDOM_SEED which is the first.
+// TestRandomCommands makes the same runs as FuzzCommands from a seed, and many more of them in the
+// same time. KEYP_RANDOM_RUNS is their number, and KEYP_RANDOM_SEED is the first seed.
 func TestRandomCommands(t *testing.T) {
 	first := environment("KEYP_RANDOM_SEED", testkit.Seed(t))
 	keepLimits(t)
@@ -304,7 +306,7 @@ func TestRandomCommands(t *testing.T) {
 	}
 }
 
-// environment gives a number from the environment.
+// environment returns a number from the environment, or otherwise.
 func environment(name string, otherwise uint64) uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
 		return n
@@ -312,7 +314,7 @@ func environment(name string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// keepLimits puts the process's limits back in the end.
+// keepLimits restores the process's limits when the test ends.
 func keepLimits(t testing.TB) { t.Cleanup(func() { SetThresholds(config.New()) }) }
 
 func runCommands(t *testing.T, data []byte) {
@@ -325,9 +327,9 @@ func runCommands(t *testing.T, data []byte) {
 	}
 }
 
-// FuzzCommands sends calls of every command, made from the declarations, right and wrong
-// ones, to keys of every type: each gets exactly one reply, whole and of its protocol; none
-// fails within, takes seconds or much memory; and the store is sound afterwards.
+// FuzzCommands sends valid and invalid calls of every command to keys of every type. Each gets
+// exactly one complete reply in its protocol. None fails internally, or takes too much time or
+// memory. The store is valid afterwards.
 func FuzzCommands(f *testing.F) {
 	keepLimits(f)
 	seeds := rand.NewChaCha8([32]byte{'f', 'u', 'z', 'z'})

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// aCollection is one type for the tests of what works on keys of any type: how a test
-// makes one, looks at it, changes it, and empties it.
+// aCollection is a type of key, for the tests of commands that work on any type. It describes how a
+// test makes a key of the type, reads it, changes it and empties it.
 type aCollection struct {
 	typ, make, made, read, want, change, changed, clear string
 	event, cleared                                      string // of make, of clear
@@ -45,10 +45,10 @@ var collections = []aCollection{
 	},
 }
 
-// onCollections runs a table for each type. In it MAKE, READ, CHANGE and CLEAR before a
-// key are the type's commands; $WANT and $CHANGED are the replies to READ before and after
-// CHANGE, $MADE that to MAKE; $TYPE, $ENCODING, $EVENT and $CLEARED are the type's words. A
-// line of CHANGE or CLEAR has no reply, since types differ in it.
+// onCollections runs a table for each type. In the table, MAKE, READ, CHANGE and CLEAR before a key
+// are the type's commands. $MADE is the reply to MAKE. $WANT and $CHANGED are the replies to READ
+// before and after CHANGE. $TYPE, $ENCODING, $EVENT and $CLEARED are the type's words. A line with
+// CHANGE or CLEAR has no reply, because the replies of the types differ.
 func onCollections(t *testing.T, steps string) {
 	for _, c := range collections {
 		t.Run(c.typ+" "+c.encoding, func(t *testing.T) {
@@ -268,8 +268,8 @@ func TestCollectionExpiry(t *testing.T) {
 	`)
 }
 
-// TestCollectionReplaced: commands that store a string take any key, with its deadline
-// only where they say so.
+// TestCollectionReplaced: commands that store a string replace a key of any type. They keep its
+// deadline only with KEEPTTL.
 func TestCollectionReplaced(t *testing.T) {
 	onCollections(t, `
 		MAKE k -> $MADE
@@ -300,8 +300,8 @@ func TestCollectionReplaced(t *testing.T) {
 	`)
 }
 
-// TestCollectionWrongType: the commands of strings refuse a collection and leave it as it
-// is; MGET finds nothing in it.
+// TestCollectionWrongType: string commands refuse a collection and leave it unchanged. MGET returns
+// nil for it.
 func TestCollectionWrongType(t *testing.T) {
 	const wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value"
 	var steps strings.Builder
@@ -352,8 +352,8 @@ func TestCollectionWrongType(t *testing.T) {
 	}
 }
 
-// TestCopyElementDeadlines: a copy's elements have the deadlines of its origin's, and from
-// then on deadlines of their own.
+// TestCopyElementDeadlines: the elements of a copy first have the same deadlines as the original
+// ones. After that, the deadlines are independent.
 func TestCopyElementDeadlines(t *testing.T) {
 	table(t, `
 		HSET h a 1 b 2 c 3 -> 3
@@ -439,8 +439,8 @@ func TestCollectionMemory(t *testing.T) {
 	}
 }
 
-// TestExpiredCounts: a command that finds a key whose time has come leaves the counts
-// of others right over a crash, in its own database and in another.
+// TestExpiredCounts: a command that finds an expired key leaves the counts of other keys correct
+// after a crash, in its own database and in another one.
 func TestExpiredCounts(t *testing.T) {
 	h := newHarness(t)
 	h.save = false

@@ -91,8 +91,8 @@ func TestGeo(t *testing.T) {
 	`)
 }
 
-// TestGeoSearchFindsAll: GEOSEARCH finds the same members as a comparison with every member,
-// wherever and however large the area is. It does so on the event loop and as a task beside it.
+// TestGeoSearchFindsAll: GEOSEARCH finds the same members as a comparison with every member, for
+// areas of any place and size. It does so on the event loop and as a task.
 func TestGeoSearchFindsAll(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -64,8 +64,8 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// A pattern with many stars must not take exponential time: recursion over the stars
-// would need about 30000^20 steps here and never come back.
+// TestGlobStarsAreCheap: a pattern with many stars must not take exponential time. Recursion over
+// the stars would need about 30000^20 steps here and never return.
 func TestGlobStarsAreCheap(t *testing.T) {
 	s := []byte(strings.Repeat("a", 30000))
 	if globMatch([]byte(strings.Repeat("a*", 20)+"b"), s) {
@@ -76,8 +76,8 @@ func TestGlobStarsAreCheap(t *testing.T) {
 	}
 }
 
-// globReference follows the definition: an element at a time, trying every length for
-// a star.
+// globReference follows the definition. It matches one element at a time, and tries every length
+// for a star.
 func globReference(pattern, s []byte) bool {
 	switch {
 	case len(pattern) == 0:
@@ -96,8 +96,8 @@ func globReference(pattern, s []byte) bool {
 	return set[s[0]] && globReference(rest, s[1:])
 }
 
-// referenceElement gives the bytes that the first element stands for, and what
-// follows it.
+// referenceElement returns the bytes that the pattern's first element matches, and the rest of the
+// pattern.
 func referenceElement(pattern []byte) (set [256]bool, rest []byte) {
 	first, rest := pattern[0], pattern[1:]
 	switch {
@@ -164,11 +164,11 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// What takes a pattern that a client sends refuses one that takes too many steps, and so does what
-// runs it.
+// TestCostlyPatterns: every command with a pattern from a client refuses one that takes too many
+// steps. So do EXEC and scripts that run such a command.
 func TestCostlyPatterns(t *testing.T) {
 	name, pattern := strings.Repeat("a", 1_000_000), "*"+strings.Repeat("a", 20_000)+"b"
-	// A set is compared with each byte of a short name, too.
+	// A set is compared with each byte, even of a short name.
 	set := "*[" + strings.Repeat("x", 1<<20) + "]"
 	h, _, _, _ := hosted(t)
 	for _, args := range [][]string{
@@ -216,7 +216,7 @@ func TestCostlyPatterns(t *testing.T) {
 		"matching this pattern takes too long") {
 		t.Errorf("KEYP.UNTIMED: %.100s", got)
 	}
-	// All that EXEC runs has the steps of one command, and what needs none of them still runs.
+	// All commands of an EXEC share the steps of one command. Those that need no steps still run.
 	h.do("MULTI")
 	h.do("HSCAN", "h", "0", "MATCH", pattern)
 	h.do("HSCAN", "h", "0", "MATCH", "none")

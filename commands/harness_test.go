@@ -23,18 +23,18 @@ import (
 	"keyp/storage/wal"
 )
 
-// tb is what the harness needs of a *testing.T, *testing.B or *rapid.T.
+// tb has the methods of *testing.T, *testing.B and *rapid.T that the harness needs.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Errorf(format string, args ...any)
 }
 
-// epoch is when a harness's clock starts: 2023-11-14 22:13:20, in Unix ms.
+// epoch is the time at which a harness's clock starts: 2023-11-14 22:13:20, in Unix ms.
 const epoch int64 = 1_700_000_000_000
 
-// harness is a server without sockets over a store in a directory, with one client
-// and a clock that only tests move.
+// harness is a server without sockets, with its store in a directory. It has one client, and a
+// clock that only tests move.
 type harness struct {
 	t       tb
 	dir     string
@@ -59,10 +59,11 @@ type harness struct {
 	events []string   // raised since last asked for: "name:key", "name:key@db" outside database 0
 }
 
-// newHarness opens a store of its own, which is checked and closed when the test ends.
+// newHarness opens a store of its own. The store is checked and closed when the test ends.
 func newHarness(t testing.TB) *harness { return configured(t, nil) }
 
-// configured is a harness with this configuration, and not the default one. It must not restart.
+// configured is like newHarness, with this configuration instead of the default one. The harness
+// must not restart.
 func configured(t testing.TB, cfg *config.Config) *harness {
 	t.Helper()
 	h := &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), save: true,
@@ -92,8 +93,8 @@ func (h *harness) open() {
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}
-	// Keys then expire when a command finds them, and not a moment later beside
-	// it: events are in order. Tests of the reaper turn it on again.
+	// Without active expiry, keys expire when a command finds them, so the order of the events is
+	// fixed. Tests of the reaper turn it on again.
 	store.SetActiveExpire(false)
 	h.store = store
 	h.env = NewEnv(store, cfg, log, h.clock)
@@ -120,7 +121,7 @@ func (h *harness) close() {
 	}
 }
 
-// reopen is a restart: where the client is and what it had selected stays.
+// reopen restarts the server. The client keeps its address, database and protocol.
 func (h *harness) reopen() {
 	h.t.Helper()
 	db, proto, addr := h.client.DB, h.client.Proto, h.client.Addr
@@ -129,7 +130,7 @@ func (h *harness) reopen() {
 	h.client.DB, h.client.Proto, h.client.Addr = db, proto, addr
 }
 
-// digest is what a DEBUG command replies about values.
+// digest returns the reply to a DEBUG command about values.
 func (h *harness) digest(args ...string) string {
 	h.t.Helper()
 	h.client.Addr = "127.0.0.1:1" // others may not ask
@@ -150,7 +151,7 @@ func (h *harness) hear(e storage.Happened) {
 	h.events = append(h.events, text)
 }
 
-// heard gives the events since the last call, in order.
+// heard returns the events since the last call, in order.
 func (h *harness) heard() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +160,7 @@ func (h *harness) heard() string {
 	return text
 }
 
-// raw runs a command as a session would and gives the reply's bytes.
+// raw runs a command as a session would, and returns the bytes of the reply.
 func (h *harness) raw(args ...[]byte) []byte {
 	h.t.Helper()
 	defer func(was *OfLoop) { h.env.OfLoop = was }(h.env.OfLoop)
@@ -216,7 +217,7 @@ func (h *harness) raw(args ...[]byte) []byte {
 	return nil
 }
 
-// do runs a command and gives the reply as the tables write it.
+// do runs a command, and returns the reply in the notation of the tables.
 func (h *harness) do(args ...string) string {
 	h.t.Helper()
 	list := make([][]byte, len(args))
@@ -230,7 +231,7 @@ func (h *harness) do(args ...string) string {
 	return text
 }
 
-// runOne runs a command as a table writes it.
+// runOne runs a command in the notation of the tables, and returns its reply.
 func (h *harness) runOne(command string) string {
 	h.t.Helper()
 	words, ok := resp.SplitArgs([]byte(command))
@@ -241,14 +242,14 @@ func (h *harness) runOne(command string) string {
 	return text
 }
 
-// run goes through a table, one step a line:
+// run runs a table with one step for each line:
 //
-//	SET k v EX 5 -> +OK     a command (quoted as in redis.conf) and its reply as render gives it
+//	SET k v EX 5 -> +OK     a command (quoted as in redis.conf) and its reply as render writes it
 //	does SET k v            a command with any reply but an error
-//	events -> set:k         what was raised since the last such line
+//	events -> set:k         the events since the last such line
 //	advance 5s              the clock moves
 //	reopen                  the server restarts
-//	proto 3 / select 1      what the client chose; a restart leaves it
+//	proto 3 / select 1      the choice of the client, which a restart keeps
 //	config name value       CONFIG SET
 //	user name               as if AUTH had been given for an existing user
 //	# …                     a comment
@@ -318,8 +319,8 @@ func (h *harness) step(args []string) error {
 	return nil
 }
 
-// table runs one in a store of its own; one that restarts twice, since what comes back
-// from the data file and what comes back from the log are two ways.
+// table runs a table in a store of its own. A table with restarts runs twice: the data file and the
+// log are two ways by which data comes back.
 func table(t *testing.T, steps string) {
 	t.Helper()
 	newHarness(t).run(steps)
@@ -330,7 +331,7 @@ func table(t *testing.T, steps string) {
 	}
 }
 
-// render gives the first reply in b as text, and what follows it:
+// render returns the first reply in b as text, and the rest of b:
 //
 //	+OK  -ERR …  7  "bulk"  nil (RESP2 null)  nilarray  null (RESP3)  [a, b]
 //	{k: v}  ~[set]  >[push]  ,1.5  #t  (12345678901234567890  =txt:"verbatim"
@@ -383,7 +384,7 @@ func render(b []byte) (text string, rest []byte) {
 	return fmt.Sprintf("no reply: %q", b), nil
 }
 
-// unblocks waits for what a blocked command does, if that is the log or a time.
+// unblocks waits until a blocked command may go on, if that depends on the log or on the time.
 func (h *harness) unblocks(wait *BlockedOn) {
 	switch {
 	case wait.LSN > 0:

@@ -47,7 +47,7 @@ func TestHashExpire(t *testing.T) {
 	`)
 }
 
-// A time that has come already deletes the field.
+// TestHashExpireInThePast: a deadline in the past deletes the field at once.
 func TestHashExpireInThePast(t *testing.T) {
 	table(t, `
 		HSET h a 1 b 2 c 3 d 4 e 5 -> 5
@@ -142,7 +142,8 @@ func TestHashExpireErrors(t *testing.T) {
 	`)
 }
 
-// What changes a field's deadline and what leaves it.
+// TestHashDeadlineOverChanges: some commands change or remove a field's deadline, and others keep
+// it.
 func TestHashDeadlineOverChanges(t *testing.T) {
 	table(t, `
 		HSET h a 1 b 2 c 3 -> 3
@@ -171,7 +172,7 @@ func TestHashDeadlineOverChanges(t *testing.T) {
 	`)
 }
 
-// A hash whose last field expires is gone, for every command.
+// TestHashExpiresWhole: for every command, a hash whose last field has expired does not exist.
 func TestHashExpiresWhole(t *testing.T) {
 	table(t, `
 		HSET h a 1 b 2 -> 2
@@ -197,7 +198,7 @@ func TestHashExpiresWhole(t *testing.T) {
 	`)
 }
 
-// Many fields that are due at once, in a large hash and over a restart.
+// TestHashExpiresLarge: many fields of a large hash expire at the same time, also over a restart.
 func TestHashExpiresLarge(t *testing.T) {
 	for _, save := range []bool{true, false} {
 		h := newHarness(t)
@@ -226,7 +227,7 @@ func TestHashExpiresLarge(t *testing.T) {
 	}
 }
 
-// Fields go at their deadline without any command coming upon them.
+// TestReaperRemovesFields: fields are removed at their deadline even if no command uses them.
 func TestReaperRemovesFields(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

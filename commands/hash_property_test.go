@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelHash is what a hash should hold at now: no field is due.
+// modelHash is the expected content of a hash at the time now. No field of it has expired.
 type modelHash struct {
 	now    int64
 	fields map[string]modelField
@@ -22,7 +22,7 @@ type modelField struct {
 	deadline int64
 }
 
-// expire drops what is due.
+// expire deletes the expired fields.
 func (m *modelHash) expire() {
 	for name, f := range m.fields {
 		if f.deadline != 0 && f.deadline <= m.now {
@@ -31,7 +31,7 @@ func (m *modelHash) expire() {
 	}
 }
 
-// set sets a field, which a deadline that has passed deletes.
+// set sets a field. A deadline that has passed deletes it.
 func (m *modelHash) set(name, val string, deadline int64) {
 	m.fields[name] = modelField{val, deadline}
 	m.expire()
@@ -43,7 +43,7 @@ var (
 	shortValue = rapid.SampledFrom([]string{"", "1", "-7", "x", strings.Repeat("v", 40)})
 )
 
-// modelTime is a time as a command takes it and the deadline that it means.
+// modelTime is a time argument of a command, and the deadline that it means.
 type modelTime struct {
 	n        string
 	unit     int64 // ms
@@ -64,20 +64,20 @@ func drawTime(t *rapid.T, now int64) modelTime {
 	return m
 }
 
-// word is the option of HSETEX and HGETEX.
+// word returns the matching option of HSETEX and HGETEX.
 func (m modelTime) word() string {
 	return map[bool]map[int64]string{false: {1: "PX", 1000: "EX"},
 		true: {1: "PXAT", 1000: "EXAT"}}[m.absolute][m.unit]
 }
 
-// name is the command of the HEXPIRE family.
+// name returns the matching command of the HEXPIRE family.
 func (m modelTime) name() string {
 	return map[bool]map[int64]string{false: {1: "HPEXPIRE", 1000: "HEXPIRE"},
 		true: {1: "HPEXPIREAT", 1000: "HEXPIREAT"}}[m.absolute][m.unit]
 }
 
-// hashSteps are what may happen to the hash: each gives a command and the reply that the
-// model, which it changes, says.
+// hashSteps are the possible changes of the hash. Each returns a command and the expected reply,
+// and changes the model.
 var hashSteps = []func(t *rapid.T, m *modelHash) (args []string, want string){
 	stepHSet, stepHSetEx, stepHSetEx, stepHExpire, stepHExpire, stepHPersist, stepHGetEx,
 	stepHGetDel, stepHDel, stepHIncrBy,
@@ -182,7 +182,8 @@ func stepHPersist(t *rapid.T, m *modelHash) ([]string, string) {
 		"[" + strings.Join(codes, ", ") + "]"
 }
 
-// values is a reply of the fields' values, after each of which change is called.
+// values returns the reply with the values of the fields, and calls change for each field that
+// exists.
 func (m *modelHash) values(names []string, change func(name string, f modelField)) string {
 	var list []string
 	for _, name := range names {
@@ -241,8 +242,8 @@ func stepHIncrBy(t *rapid.T, m *modelHash) ([]string, string) {
 	return args, strconv.Itoa(n + 3)
 }
 
-// Fields, values and deadlines are what a map with deadlines would hold, whatever is done
-// in whatever order, in a small hash and in a large one, at every moment and over restarts.
+// TestHashModel: fields, values and deadlines are always those of a map with deadlines, whatever
+// commands run. This holds in small and large hashes, at every moment, and over restarts.
 func TestHashModel(t *testing.T) {
 	property(t, "a hash is a map with deadlines", func(t *rapid.T, h *harness) {
 		m := &modelHash{now: h.clock.Now(), fields: map[string]modelField{}}
@@ -277,7 +278,7 @@ func TestHashModel(t *testing.T) {
 	})
 }
 
-// compare asks for all that there is.
+// compare compares the whole hash with the model.
 func (m *modelHash) compare(t *rapid.T, h *harness) {
 	t.Helper()
 	keys := "0"

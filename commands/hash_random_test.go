@@ -41,7 +41,8 @@ func TestHRandField(t *testing.T) {
 	`)
 }
 
-// Every field comes up, none twice where they are to differ, small hash or large.
+// TestHRandFieldDraws: every field may be drawn, in a small hash and in a large one. With a
+// positive count no field is drawn twice.
 func TestHRandFieldDraws(t *testing.T) {
 	h := newHarness(t)
 	for _, size := range []int{10, 1000} {
@@ -73,7 +74,7 @@ func TestHRandFieldDraws(t *testing.T) {
 	}
 }
 
-// A count that nobody means does not take all memory.
+// TestHRandFieldTooMany: an absurd count does not take all memory.
 func TestHRandFieldTooMany(t *testing.T) {
 	drawsEnd(t, "HSET h f v", "HRANDFIELD h -4611686018427387903 WITHVALUES")
 }

@@ -73,7 +73,8 @@ func TestHashRead(t *testing.T) {
 	`)
 }
 
-// The key goes with its last field, and the event comes after the command's own.
+// TestHashDelete: the key is deleted with its last field. The event of the key's deletion follows
+// the command's own event.
 func TestHashDelete(t *testing.T) {
 	table(t, `
 		HSET h a 1 b 2 c 3 -> 3
@@ -155,7 +156,7 @@ func TestHashScan(t *testing.T) {
 	`)
 }
 
-// hashCalls are valid calls of all commands of hashes.
+// hashCalls are valid calls of all hash commands.
 var hashCalls = []string{
 	"HSET k f v", "HMSET k f v", "HSETNX k f v", "HGET k f", "HMGET k f", "HGETALL k",
 	"HKEYS k", "HVALS k",
@@ -190,7 +191,8 @@ func TestHashWrongType(t *testing.T) {
 	`)
 }
 
-// Too many fields or too long ones give a hash its large form, in which it stays.
+// TestHashEncoding: a hash with too many or too long fields gets the encoding of large hashes, and
+// keeps it.
 func TestHashEncoding(t *testing.T) {
 	h := newHarness(t)
 	args := []string{"HSET", "many"}
@@ -212,7 +214,7 @@ func TestHashEncoding(t *testing.T) {
 		HSET name ` + long + ` v -> 1
 		OBJECT ENCODING name -> "hashtable"
 	`)
-	// As many arguments, though few fields.
+	// The call has as many arguments, but only one field.
 	args = args[:2]
 	for range 513 {
 		args = append(args, "f", "v")
@@ -224,7 +226,7 @@ func TestHashEncoding(t *testing.T) {
 	h.run(`OBJECT ENCODING repeated -> "hashtable"`)
 }
 
-// A large hash comes back whole, from the log and from the data file.
+// TestHashLarge: a large hash comes back complete, from the log and from the data file.
 func TestHashLarge(t *testing.T) {
 	for _, save := range []bool{true, false} {
 		h := newHarness(t)
@@ -266,7 +268,8 @@ func TestHashStatistics(t *testing.T) {
 	}
 }
 
-// As TestHotCommandsDoNotAllocate, for a small hash and for a large one.
+// TestHotHashCommandsDoNotAllocate is TestHotCommandsDoNotAllocate for a small hash and for a large
+// one.
 func TestHotHashCommandsDoNotAllocate(t *testing.T) {
 	for _, size := range []int{10, 1000} {
 		run := hot(t)

@@ -88,7 +88,7 @@ func TestHyperLogLogErrors(t *testing.T) {
 	`)
 }
 
-// TestSketchRuns: runs are split and joined as Redis does it.
+// TestSketchRuns: runs are split and joined as in Redis.
 func TestSketchRuns(t *testing.T) {
 	s := newSketch()
 	for _, step := range []struct {
@@ -117,8 +117,8 @@ func TestSketchRuns(t *testing.T) {
 	}
 }
 
-// TestSketchRegisters: random registers are the same in both forms, and in a plain array; a sparse
-// one is no longer than it may be.
+// TestSketchRegisters: random registers are the same in both forms, and in a plain array. A sparse
+// form is never longer than its limit.
 func TestSketchRegisters(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -152,8 +152,8 @@ func TestSketchRegisters(t *testing.T) {
 	}
 }
 
-// TestEstimate: 100,000 elements are estimated with an error of less than four times the standard
-// one.
+// TestEstimate: the estimate of 100,000 elements is wrong by less than four times the standard
+// error.
 func TestEstimate(t *testing.T) {
 	var all [sketchRegisters]byte
 	for n := 1; n <= 100_000; n++ {
@@ -165,7 +165,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestHyperLogLogLog: what PFADD changes in a dense one costs the log some bytes.
+// TestHyperLogLogLog: PFADD to a dense HyperLogLog adds only a few bytes to the log.
 func TestHyperLogLogLog(t *testing.T) {
 	h := newHarness(t)
 	h.do("PFADD", "k", "a")
@@ -179,7 +179,8 @@ func TestHyperLogLogLog(t *testing.T) {
 	}
 }
 
-// FuzzSketch: no bytes make a command panic, or what it leaves invalid where it succeeded.
+// FuzzSketch: no bytes of a value make a command panic. A command that succeeds leaves a valid
+// value.
 func FuzzSketch(f *testing.F) {
 	header := "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80"
 	for _, registers := range []string{"", "\x7f\xff", "\x7f", "\x60\x00\x81\x5f\xfe",

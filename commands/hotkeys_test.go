@@ -66,7 +66,8 @@ func TestHotKeysArguments(t *testing.T) {
 	`)
 }
 
-// TestHotKeysTime: of the processor's time, in transactions and scripts, and until its time is up.
+// TestHotKeysTime: HOTKEYS counts the processor time of keys, also in transactions and scripts,
+// until its duration is over.
 func TestHotKeysTime(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	h.run(`hotkeys start metrics 2 cpu net duration 2 -> +OK`)
@@ -105,8 +106,8 @@ func TestHotKeysTime(t *testing.T) {
 	}
 }
 
-// TestHotKeysOfVeryMany: of a command with very many keys only some are looked at, in time each of
-// them, and none is charged with more than its share.
+// TestHotKeysOfVeryMany: for a command with very many keys, only some of them are counted at each
+// call. In time all are counted, and none is charged with more than its share.
 func TestHotKeysOfVeryMany(t *testing.T) {
 	const keys, calls = 2*hotKeysLooks + 1, 60
 	h, _, _, _ := hosted(t)
@@ -138,7 +139,7 @@ func TestHotKeysOfVeryMany(t *testing.T) {
 	if len(*hot) != keys {
 		t.Errorf("%d of %d keys were looked at", len(*hot), keys)
 	}
-	// A key beside very many others counts less often, by the share that it has.
+	// A key among very many others is counted less often, in proportion to its share.
 	call = append(call[:0:0], "SUNIONSTORE", "target")
 	for i := range 100 * hotKeysLooks {
 		call = append(call, fmt.Sprint("none:", i))
@@ -149,8 +150,8 @@ func TestHotKeysOfVeryMany(t *testing.T) {
 	}
 }
 
-// TestHeavyKeys: places are bounded, no key is missing that has more than a share of all, and no
-// sum is larger than the key's.
+// TestHeavyKeys: the number of counted keys is limited. A key with more than a certain share of the
+// total is never missing. No sum is larger than the true sum of the key.
 func TestHeavyKeys(t *testing.T) {
 	h, random, sums := newHeavyKeys(1), rand.New(rand.NewPCG(1, 2)), map[string]int64{}
 	for range 100_000 {

@@ -15,9 +15,9 @@ import (
 	"keyp/storage/object"
 )
 
-// heapBytes is what the heap holds once garbage is collected. What has a finalizer, or is held by a
-// goroutine of an earlier test that is about to end, becomes garbage some time later, so it
-// collects until nothing more is freed.
+// heapBytes returns the size of the heap after garbage collection. It collects until nothing more
+// is freed: objects with a finalizer become garbage only later. So do objects of a goroutine of an
+// earlier test that is about to end.
 func heapBytes() int {
 	var m runtime.MemStats
 	last := math.MaxInt
@@ -31,8 +31,8 @@ func heapBytes() int {
 	return last
 }
 
-// TestKeptIsCounted: what a client has the server keep, of whatever kind, is counted to within
-// a fifth of what it takes; and nothing is counted any more when it is gone.
+// TestKeptIsCounted: the counted memory of everything that a client makes the server keep is
+// accurate to a fifth. After the client is gone nothing is counted.
 func TestKeptIsCounted(t *testing.T) {
 	const n = 20_000
 	kinds := map[string]func(h *harness, names [][]byte){
@@ -131,8 +131,8 @@ func TestKeptIsCounted(t *testing.T) {
 				for i := range names {
 					names[i] = fmt.Appendf(nil, "%08d%s", i, strings.Repeat("x", length-8))
 				}
-				// The heap is the process's: what earlier tests leave may be freed while one of the
-				// attempts measures it.
+				// The heap belongs to the whole process. Garbage of earlier tests may be freed
+				// during one of the attempts.
 				for attempt := 1; ; attempt++ {
 					h := newHarness(t)
 					counted := func() int {
@@ -161,11 +161,10 @@ func TestKeptIsCounted(t *testing.T) {
 	}
 }
 
-// TestDenialsAreBounded: entries of ACL LOG take no more than their bound, whatever acllog-max-len
-// is.
+// TestDenialsAreBounded: the entries of ACL LOG have a limit of memory, whatever acllog-max-len is.
 func TestDenialsAreBounded(t *testing.T) {
 	var l denialLog
-	// Of a text: more than is kept of any, so that fewer entries fill the memory.
+	// The text is longer than the kept part of any text, so that fewer entries fill the memory.
 	const size = 64 << 10
 	text := strings.Repeat("x", size)
 	const n = denialMemory / size
@@ -180,7 +179,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	}
 }
 
-// TestClientListIsBounded: CLIENT LIST of many clients makes no more than its reply may take.
+// TestClientListIsBounded: CLIENT LIST of many clients allocates no more than its reply may take.
 func TestClientListIsBounded(t *testing.T) {
 	h := newHarness(t)
 	for i := range uint64(100_000) {
@@ -204,15 +203,15 @@ func TestClientListIsBounded(t *testing.T) {
 	h.ctx.Out.Truncate(0)
 }
 
-// memory is what the entries take, in bytes.
+// memory returns the size of the entries in bytes.
 func (l *Slowlog) memory() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.bytes
 }
 
-// TestLatencyIsBounded: however many commands are slow, and for however long, a spike a second is
-// kept of each kind of event, and latencySamples in all.
+// TestLatencyIsBounded: however many commands are slow, each kind of event has at most one spike
+// for each second, and latencySamples in total.
 func TestLatencyIsBounded(t *testing.T) {
 	h := newHarness(t)
 	h.do("CONFIG", "SET", "latency-monitor-threshold", "1")

@@ -9,8 +9,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestBackupPlace: one client has the place of the backup. Another one gets it when the first has
-// read all, or nothing for long, and not while a command of the first runs.
+// TestBackupPlace: only one client at a time makes a backup. Another one may begin when the first
+// has read everything, or has been idle for long. It may not while a command of the first runs.
 func TestBackupPlace(t *testing.T) {
 	var bs backups
 	ctx, first, err := bs.take(1, "one:1", 0)
@@ -47,9 +47,9 @@ func TestBackupPlace(t *testing.T) {
 	}
 }
 
-// TestBackupResume: the backup of a connection that has ended waits for another one, unless
-// somebody begins one, and not for ever. Its next piece is the last one that was read, or the one
-// behind it.
+// TestBackupResume: when a connection ends, its backup waits for another connection that resumes
+// it. It ends when somebody begins a new backup, or after some time. The next piece is the last one
+// that was read, or the one after it.
 func TestBackupResume(t *testing.T) {
 	var bs backups
 	begin := func(client uint64) (context.Context, *backup) {

@@ -14,8 +14,8 @@ import (
 
 const dayMs = 24 * 60 * 60 * 1000
 
-// guardedDeadlines give the key k, or its element f, a deadline an hour from now, or, with %[1]d
-// for seconds and %[2]d for milliseconds, at an instant.
+// guardedDeadlines give the key k, or its element f, a deadline. It is an hour from now, or an
+// instant: %[1]d for seconds, %[2]d for milliseconds.
 var guardedDeadlines = []struct{ before, give, ttl string }{
 	{"", "SET k v EX 3600", "PTTL k"},
 	{"", "SET k v PX 3600000", "PTTL k"},
@@ -56,9 +56,9 @@ var guardedDeadlines = []struct{ before, give, ttl string }{
 	{"ZADD k 1 f", "PEXPIREMEMBERAT k f %[2]d", "PTTL k f"},
 }
 
-// A confirmed step of the clock moves deadlines that commands have counted from the guarded time,
-// and no others, also those at the same instant in one transaction, and those of keys that were
-// changed, renamed, copied or moved since.
+// TestClockConfirmOfCommands: confirming a step of the clock moves exactly those deadlines that
+// commands have counted from the guarded time. This includes deadlines at the same instant in one
+// transaction. It also includes those of keys that were changed, renamed, copied or moved since.
 func TestClockConfirmOfCommands(t *testing.T) {
 	for _, g := range guardedDeadlines {
 		relative := !strings.Contains(g.give, "%")
@@ -78,7 +78,8 @@ func TestClockConfirmOfCommands(t *testing.T) {
 				payload := h.dump("source")
 				h.clock.Set(h.clock.Now() + dayMs)
 				guarded := h.store.Now()
-				// At one instant with what counts from now: a transaction distinguishes them.
+				// In a transaction, this absolute deadline is at the same instant as a relative
+				// one. They must be distinguished.
 				at := guarded + 3600_000
 				left := "3600000"
 				if !relative {
@@ -137,8 +138,8 @@ func TestClockConfirmOfCommands(t *testing.T) {
 	}
 }
 
-// TestClockConfirmAtTheEndOfTime: a confirmed step moves no deadline past the last possible
-// instant. A deadline at that instant stays.
+// TestClockConfirmAtTheEndOfTime: confirming a step of the clock moves no deadline past the last
+// possible instant. A deadline at that instant stays.
 func TestClockConfirmAtTheEndOfTime(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)
@@ -168,8 +169,8 @@ func TestClockConfirmAtTheEndOfTime(t *testing.T) {
 	`, math.MaxInt64-object.MaxDelay, object.MaxDelay))
 }
 
-// Deadlines that policies count from now move, and no policy decides on the move: none cuts or
-// refuses it.
+// TestClockConfirmOfPolicies: confirming a step moves the deadlines that policies have counted from
+// now. No policy shortens or refuses the move.
 func TestClockConfirmOfPolicies(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)
@@ -183,8 +184,8 @@ func TestClockConfirmOfPolicies(t *testing.T) {
 	`)
 	h.clock.Set(h.clock.Now() + dayMs)
 	at := h.store.Now() + dayMs + 1800_000
-	// A key whose deadline the policy moves to before the wall clock's time: by what it does
-	// differs from key to key.
+	// The loop looks for a key whose deadline the policy moves to before the wall clock's time. The
+	// jitter differs from key to key.
 	early := ""
 	for i := 0; early == ""; i++ {
 		name := fmt.Sprint("jitter-early", i)
@@ -246,7 +247,7 @@ func TestClockConfirmOfPolicies(t *testing.T) {
 	`)
 }
 
-// KEYP.CLOCK shows and ends the guard, for those who may.
+// TestKeypClock: KEYP.CLOCK shows and ends the guard, for users with the right to do so.
 func TestKeypClock(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)

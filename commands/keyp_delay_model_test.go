@@ -20,14 +20,16 @@ import (
 	"keyp/storage/wal"
 )
 
-// modelJob is a job of the model; number is where it stands among those that are due at once.
+// modelJob is a job of the model. number is its position among the jobs that are due at the same
+// time.
 type modelJob struct {
 	id, payload             string
 	due, number, deliveries int64
 	receipt                 int64 // 0: nobody has it
 }
 
-// delayState is the queue of the model, in order, and the ids and deliveries of its dead letters.
+// delayState is the state of the model: the jobs of the queue in order, and the ids and deliveries
+// of its dead letters.
 type delayState struct {
 	jobs []modelJob
 	dead []string
@@ -67,7 +69,7 @@ func (s *delayState) bury(id string) {
 	s.dead = append(s.dead, fmt.Sprint(j.id, j.deliveries))
 }
 
-// modelPop is a POP of the model.
+// modelPop is a POP in the model.
 type modelPop struct {
 	count            int
 	visibility, most int64
@@ -87,7 +89,7 @@ func (p *modelPop) args(more ...string) []string {
 	return append(args, more...)
 }
 
-// pop gives the jobs that are delivered, with receipt 0, and has others go to the dead letters.
+// pop returns the jobs that POP delivers, with receipt 0, and moves others to the dead letters.
 func (s *delayState) pop(now int64, p modelPop) (out []modelJob) {
 	for _, j := range slices.Clone(s.jobs) {
 		if j.due > now || len(out) == p.count {
@@ -102,7 +104,7 @@ func (s *delayState) pop(now int64, p modelPop) (out []modelJob) {
 	return out
 }
 
-// delayWaiter is a client that waits.
+// delayWaiter is a blocked client.
 type delayWaiter struct {
 	client *Client
 	waiter *Waiter
@@ -111,8 +113,8 @@ type delayWaiter struct {
 	look   int64 // when its timer has it run again
 }
 
-// delayMachine compares a store with the model. The clients that wait run again as the loop has
-// them run.
+// delayMachine compares a store with the model. It runs the commands of blocked clients again in
+// the same way as the event loop.
 type delayMachine struct {
 	h      *harness
 	rt     *rapid.T
@@ -121,19 +123,19 @@ type delayMachine struct {
 	state  delayState
 	number int64
 	queue  []*delayWaiter
-	// since are the states that a crash may lead to: the last one that is durable, and those after
-	// it.
+	// since are the states that are possible after a crash: the last durable one, and all later
+	// ones.
 	since []delayState
-	// seen is the highest receipt whose reply has left, all of any.
+	// seen is the highest receipt in a reply that has been sent. all is the highest receipt of all.
 	seen, all int64
 	old       []string // receipts that are, or were, valid
 	clients   uint64
 	served    int
 }
 
-// TestDelayModel: jobs are delivered in their order, each until it is acknowledged, and to those
-// who wait in the order in which they came; no receipt comes twice, and what a crash leaves is a
-// state that the queue had.
+// TestDelayModel: jobs are delivered in order, and each again until it is acknowledged. Blocked
+// clients get them in the order in which they came. No receipt is given twice. After a crash the
+// queue has a state that it had before.
 func TestDelayModel(t *testing.T) {
 	served, dead, stale := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -173,7 +175,8 @@ func (m *delayMachine) durable() {
 	m.since, m.seen = []delayState{m.state.clone()}, m.all
 }
 
-// ends an operation: its replies may leave, and those that wait are served.
+// ends finishes an operation. It serves the blocked clients, and may make everything durable so
+// that the replies are sent.
 func (m *delayMachine) ends(rt *rapid.T) {
 	m.state.sort()
 	m.since = append(m.since, m.state.clone())
@@ -195,7 +198,7 @@ func (m *delayMachine) newClient() *Client {
 	return c
 }
 
-// replies checks the reply to a command, which is 0 or 1, or a count.
+// replies checks the reply to a command, which is a number.
 func (m *delayMachine) replies(want any, args ...string) {
 	m.rt.Helper()
 	if got := m.as(m.newClient(), args...); got != fmt.Sprint(want) {
@@ -207,7 +210,7 @@ func drawID(rt *rapid.T) string {
 	return rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "id")
 }
 
-// due draws a due time, and how it is written.
+// due draws a due time, and returns it as a number and as an argument.
 func (m *delayMachine) due(rt *rapid.T) (due int64, text string) {
 	by := rapid.Int64Range(0, 60).Draw(rt, "by")
 	switch rapid.IntRange(0, 2).Draw(rt, "due") {
@@ -257,7 +260,7 @@ func (m *delayMachine) drawPop(rt *rapid.T) modelPop {
 
 var delivered = regexp.MustCompile(`\["(\w+)", "(\w+)", (?:nil|"(\d+)-(\w+)"), (\d+)\]`)
 
-// gets has the model deliver what a reply has.
+// gets compares a reply to POP with the model, and applies the delivery to the model.
 func (m *delayMachine) gets(p modelPop, reply string) {
 	want, got := m.state.pop(m.now(), p), delivered.FindAllStringSubmatch(reply, -1)
 	if len(got) != len(want) || len(want) == 0 && reply != "nilarray" {
@@ -322,7 +325,7 @@ func (m *delayMachine) wait(rt *rapid.T) {
 	m.ends(rt)
 }
 
-// look is when a command that waits runs again.
+// look returns the time at which a blocked command runs again.
 func (m *delayMachine) look(wait BlockedOn) int64 {
 	if wait.Again == 0 {
 		return 0
@@ -330,7 +333,7 @@ func (m *delayMachine) look(wait BlockedOn) int64 {
 	return m.now() + wait.Again
 }
 
-// Again runs the command of a client that waits.
+// Again runs the command of a blocked client.
 func (m *delayMachine) Again(w *Waiter) bool {
 	first := m.queue[0]
 	if first.waiter != w {
@@ -356,13 +359,13 @@ func (m *delayMachine) Load(k storage.Key, done func(bool)) {
 	m.h.store.Manual().Serve()
 }
 
-// serve is what the loop does after each command.
+// serve does the same as the event loop after each command.
 func (m *delayMachine) serve() {
 	m.h.env.Changes.Deliver()
 	m.h.env.Waiters.Serve(m.h.store.NewTxn(), m)
 }
 
-// receipt draws a receipt, and gives the job that it is valid for.
+// receipt draws a receipt, and returns it with the job for which it is valid.
 func (m *delayMachine) receipt(rt *rapid.T) (receipt string, j *modelJob) {
 	var of []string
 	for _, j := range m.state.jobs {
@@ -453,8 +456,8 @@ func (m *delayMachine) remove(rt *rapid.T) {
 	m.ends(rt)
 }
 
-// copy replaces the queue by a copy of itself, or moves it to another name for a while: jobs and
-// receipts stay.
+// copy replaces the queue by a copy of itself, or renames it for a while. Jobs and receipts stay
+// the same.
 func (m *delayMachine) copy(rt *rapid.T) {
 	if len(m.state.jobs) == 0 || len(m.queue) > 0 { // who waits would have jobs meanwhile
 		return
@@ -476,7 +479,8 @@ func (m *delayMachine) advance(rt *rapid.T) {
 	}
 }
 
-// timers has those run again whose time has come. Nobody waits then while a job is due.
+// timers runs the blocked commands whose time has come. After that no client waits while a job is
+// due.
 func (m *delayMachine) timers(rt *rapid.T) {
 	for _, w := range m.queue {
 		if w.look != 0 && w.look <= m.now() {
@@ -490,7 +494,7 @@ func (m *delayMachine) timers(rt *rapid.T) {
 	}
 }
 
-// leave has a client that waits go away.
+// leave removes one of the blocked clients.
 func (m *delayMachine) leave(rt *rapid.T) {
 	if len(m.queue) == 0 {
 		return
@@ -510,7 +514,7 @@ func (m *delayMachine) reopen(rt *rapid.T) {
 	m.durable()
 }
 
-// crash simulates a power failure: what was not durable may be lost, back to front.
+// crash simulates a power failure. The latest changes may be lost if they were not durable.
 func (m *delayMachine) crash(rt *rapid.T) {
 	m.fs = m.fs.Crash(m.rng)
 	if err := m.h.store.Close(false); err != nil {
@@ -539,7 +543,7 @@ var (
 		`"id", "(\w+)", "payload", "\w+", "queue", "q", "deliveries", "(\d+)"`)
 )
 
-// shown is the text of what the store has.
+// shown returns the content of the store as text.
 func (m *delayMachine) shown(c *Client) string {
 	var s delayState
 	list := m.as(c, "KEYP.DELAY", "RANGE", "q", "-", "+")
@@ -564,7 +568,7 @@ func (s *delayState) text() string {
 	return b.String() + strings.Join(s.dead, " ")
 }
 
-// info is what INFO replies of a state.
+// info returns the reply of INFO for the model's state.
 func (m *delayMachine) info() string {
 	var due, delivered int
 	var first, last int64
@@ -594,7 +598,7 @@ func (m *delayMachine) verify(rt *rapid.T) {
 	}
 	m.replies(len(m.state.jobs), "KEYP.DELAY", "LEN", "q")
 	m.replies(min(len(m.state.jobs), 1), "EXISTS", "q")
-	// Page by page it is the same.
+	// A listing in pages has the same jobs.
 	var pages []string
 	for from := "-"; ; {
 		page := m.as(c, "KEYP.DELAY", "RANGE", "q", from, "+", "COUNT", "1")

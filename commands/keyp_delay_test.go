@@ -14,7 +14,7 @@ import (
 	"keyp/storage/object"
 )
 
-// delays runs a table in which T+n is n ms after the epoch, and @ms.n the number of the n-th
+// delays runs a table. In it T+n means n ms after the epoch. @ms.n means the number of the n-th
 // receipt of a store that was started ms after the epoch.
 func delays(t *testing.T, steps string) {
 	t.Helper()
@@ -78,8 +78,7 @@ func TestDelay(t *testing.T) {
 	`)
 }
 
-// TestDelayChanges: what becomes of a job that is added again, extended, given back, rescheduled
-// and cancelled.
+// TestDelayChanges: a job can be added again, extended, given back, rescheduled and cancelled.
 func TestDelayChanges(t *testing.T) {
 	delays(t, `
 		KEYP.DELAY ADD q a 0 one -> 1
@@ -253,7 +252,7 @@ func TestDelayArguments(t *testing.T) {
 	`)
 }
 
-// TestDelayKeys: what commands for keys of any type do with a delay queue.
+// TestDelayKeys runs commands for keys of any type on a delay queue.
 func TestDelayKeys(t *testing.T) {
 	delays(t, `
 		KEYP.DELAY ADD q a T+000500 one -> 1
@@ -308,8 +307,8 @@ func TestDelayKeys(t *testing.T) {
 	}
 }
 
-// TestDelayDump: what DUMP gives has the jobs in their order, with due times and deliveries, and
-// nobody has one of them.
+// TestDelayDump: the payload of DUMP has the jobs in order, with due times and deliveries. None of
+// the restored jobs is in delivery.
 func TestDelayDump(t *testing.T) {
 	h := newHarness(t)
 	h.run(receipts(tokens(`
@@ -338,7 +337,7 @@ func TestDelayDump(t *testing.T) {
 			t.Errorf("byte %d: %s", i, got)
 		}
 	}
-	// Payloads that nobody can have dumped: a job with a receipt, and what is no job.
+	// DUMP cannot have made these payloads: a job with a receipt, and an incomplete job.
 	for name, job := range map[string][]byte{
 		"a receipt":  (&object.Job{Due: 5, Number: 1, Receipt: 9}).Append(nil),
 		"half a job": {0, 0, 0},
@@ -385,8 +384,8 @@ func TestDelayEvents(t *testing.T) {
 	`)))
 }
 
-// TestDelayPolicies: policies leave queues alone, and decide about dead letters as about any
-// stream.
+// TestDelayPolicies: policies do not apply to queues. They apply to the stream of dead letters as
+// to any stream.
 func TestDelayPolicies(t *testing.T) {
 	delays(t, `
 		KEYP.POLICY SET p PATTERN * ENFORCE DEFAULT 1s MAX 1s CUT SLIDE 1s -> +OK
@@ -410,8 +409,8 @@ func TestDelayPolicies(t *testing.T) {
 	`)
 }
 
-// TestDelayRights: the dead letters are a key of the command, so a user needs rights to it, and in
-// a cluster it is in the queue's slot.
+// TestDelayRights: the stream of dead letters is a key of the command. A user needs rights to it,
+// and in a cluster it must be in the queue's slot.
 func TestDelayRights(t *testing.T) {
 	delays(t, `
 		COMMAND GETKEYS KEYP.DELAY POP q COUNT 5 NOACK MAXDELIVERIES 2 DEADLETTER dead -> ["q", "dead"]
@@ -433,8 +432,8 @@ func TestDelayRights(t *testing.T) {
 	`)
 }
 
-// TestDelayManyDead: a call has a bounded number of jobs go to the dead letters, and one that waits
-// goes on at once.
+// TestDelayManyDead: one call moves a limited number of jobs to the dead letters. A blocked call
+// continues at once with the rest.
 func TestDelayManyDead(t *testing.T) {
 	h := newHarness(t)
 	const jobs = 2*maxDeadJobs + 5
@@ -461,8 +460,8 @@ func TestDelayManyDead(t *testing.T) {
 	`)
 }
 
-// TestDelayLooks: who waits for a job that is due much later looks from time to time, as the clock
-// may be set forward.
+// TestDelayLooks: a client that waits for a job in the distant future runs again from time to time,
+// because the clock may be set forward.
 func TestDelayLooks(t *testing.T) {
 	h := newHarness(t)
 	for _, c := range []struct {
@@ -485,8 +484,8 @@ func TestDelayLooks(t *testing.T) {
 	}
 }
 
-// TestDelayWithoutMemory: where memory is full no job is added, but those that are there are
-// delivered, given back and done.
+// TestDelayWithoutMemory: if memory is full, no job can be added. Existing jobs can still be
+// delivered, given back and completed.
 func TestDelayWithoutMemory(t *testing.T) {
 	table(t, `
 		CONFIG SET maxmemory 2mb -> +OK
@@ -499,8 +498,8 @@ func TestDelayWithoutMemory(t *testing.T) {
 	`)
 }
 
-// TestDelayLargePayloads: what POP delivers and RANGE lists at once is bounded in bytes, and RANGE
-// of much is a job beside the loop.
+// TestDelayLargePayloads: the replies of POP and RANGE have a limit in bytes. RANGE of large jobs
+// runs as a task.
 func TestDelayLargePayloads(t *testing.T) {
 	h := newHarness(t)
 	payload := strings.Repeat("p", 400<<10)

@@ -17,7 +17,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// leaseState is a lease of the model: the one key that there is.
+// leaseState is the lease of the model, the only key.
 type leaseState struct {
 	owner           string // "": there is no key
 	token           int64
@@ -33,7 +33,7 @@ func (s *leaseState) at(now int64) leaseState {
 
 func (s *leaseState) held(now int64) bool { return s.owner != "" && now < s.deadline }
 
-// leaseWaiter is a client that waits.
+// leaseWaiter is a blocked client.
 type leaseWaiter struct {
 	client     *Client
 	waiter     *Waiter
@@ -42,8 +42,8 @@ type leaseWaiter struct {
 	ttl, delay int64
 }
 
-// leaseMachine compares a store with the model. The clients that wait run again as the loop has
-// them run.
+// leaseMachine compares a store with the model. It runs the commands of blocked clients again in
+// the same way as the event loop.
 type leaseMachine struct {
 	h     *harness
 	rt    *rapid.T
@@ -51,10 +51,10 @@ type leaseMachine struct {
 	fs    *vfs.Mem
 	state leaseState
 	queue []*leaseWaiter
-	// since are the states that a crash may lead to: the last one that is durable, and those after
-	// it.
+	// since are the states that are possible after a crash: the last durable one, and all later
+	// ones.
 	since []leaseState
-	// seen is the highest token whose reply has left, all of any.
+	// seen is the highest token in a reply that has been sent. all is the highest token of all.
 	seen, all int64
 	clients   uint64
 	grants    int
@@ -62,8 +62,8 @@ type leaseMachine struct {
 	asked     int
 }
 
-// TestLeaseModel: at most one owner holds the lease at any instant, its tokens only grow, whatever
-// ends it, and those who wait have it in their order.
+// TestLeaseModel: at most one owner holds the lease at any time. Tokens only grow, however the
+// lease ends. Blocked clients get the lease in their order.
 func TestLeaseModel(t *testing.T) {
 	handed := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -91,7 +91,7 @@ func TestLeaseModel(t *testing.T) {
 
 func (m *leaseMachine) now() int64 { return m.h.clock.Now() }
 
-// durable has all replies leave.
+// durable makes everything durable, so that all replies are sent.
 func (m *leaseMachine) durable() {
 	if err := m.h.store.Log().Commit(); err != nil {
 		m.rt.Fatal(err)
@@ -99,7 +99,8 @@ func (m *leaseMachine) durable() {
 	m.since, m.seen = []leaseState{m.state}, m.all
 }
 
-// ends an operation: its replies may leave, and those that wait are served.
+// ends finishes an operation. It serves the blocked clients, and may make everything durable so
+// that the replies are sent.
 func (m *leaseMachine) ends(rt *rapid.T) {
 	m.since = append(m.since, m.state)
 	m.serve()
@@ -108,7 +109,7 @@ func (m *leaseMachine) ends(rt *rapid.T) {
 	}
 }
 
-// as has a client run a command.
+// as runs a command for a client.
 func (m *leaseMachine) as(c *Client, args ...string) string {
 	m.h.ctx.Client = c
 	return m.h.do(args...)
@@ -172,7 +173,7 @@ func (m *leaseMachine) acquire(rt *rapid.T) {
 	m.ends(rt)
 }
 
-// Again runs the command of a client that waits.
+// Again runs the command of a blocked client.
 func (m *leaseMachine) Again(w *Waiter) bool {
 	at := slices.IndexFunc(m.queue, func(q *leaseWaiter) bool { return q.waiter == w })
 	first, s := m.queue[at], m.state.at(m.now())
@@ -207,7 +208,7 @@ func (m *leaseMachine) Again(w *Waiter) bool {
 	return true
 }
 
-// Enough leaves every other key for the next pass.
+// Enough makes the store leave every other key for the next round.
 func (m *leaseMachine) Enough() bool {
 	m.asked++
 	return m.asked%2 == 0
@@ -218,7 +219,7 @@ func (m *leaseMachine) Load(k storage.Key, done func(bool)) {
 	m.h.store.Manual().Serve()
 }
 
-// serve is what the loop does after each command.
+// serve does the same as the event loop after each command.
 func (m *leaseMachine) serve() {
 	m.h.env.Changes.Deliver()
 	m.h.env.Waiters.Serve(m.h.store.NewTxn(), m)
@@ -281,7 +282,7 @@ func (m *leaseMachine) remove(rt *rapid.T) {
 	m.ends(rt)
 }
 
-// rename has the lease go away and come back, with a token of its own.
+// rename renames the lease and back. The lease then has a new token.
 func (m *leaseMachine) rename(rt *rapid.T) {
 	s := m.state.at(m.now())
 	if !s.held(m.now()) || len(m.queue) > 0 { // who waits would have it meanwhile
@@ -310,7 +311,7 @@ func (m *leaseMachine) advance(rt *rapid.T) {
 	}
 }
 
-// leave has a client that waits go away.
+// leave removes one of the blocked clients.
 func (m *leaseMachine) leave(rt *rapid.T) {
 	if len(m.queue) == 0 {
 		return
@@ -321,7 +322,8 @@ func (m *leaseMachine) leave(rt *rapid.T) {
 	m.ends(rt)
 }
 
-// exec ends the lease and asks for it in one transaction, past those that wait.
+// exec releases the lease and acquires it in one transaction. It must not get ahead of the blocked
+// clients.
 func (m *leaseMachine) exec(rt *rapid.T) {
 	s := m.state.at(m.now())
 	if !s.held(m.now()) {
@@ -349,7 +351,7 @@ func (m *leaseMachine) reopen(rt *rapid.T) {
 	m.durable()
 }
 
-// crash simulates a power failure: what was not durable may be lost, back to front.
+// crash simulates a power failure. The latest changes may be lost if they were not durable.
 func (m *leaseMachine) crash(rt *rapid.T) {
 	m.fs = m.fs.Crash(m.rng)
 	if err := m.h.store.Close(false); err != nil {
@@ -368,7 +370,7 @@ func (m *leaseMachine) crash(rt *rapid.T) {
 	m.durable()
 }
 
-// info is what INFO replies of a state.
+// info returns the reply of INFO for a state.
 func (m *leaseMachine) info(s leaseState) string {
 	s = s.at(m.now())
 	state := "free"

@@ -17,8 +17,8 @@ import (
 	"keyp/ttl"
 )
 
-// leaseTable runs a table in which $1, $2 … are the tokens that a store grants from the epoch on, T
-// is the epoch and T+n n ms later.
+// leaseTable runs a table. In it $1, $2 … are the tokens that a store grants from the epoch on. T
+// is the epoch, and T+n is n ms later.
 func leaseTable(t *testing.T, steps string) {
 	t.Helper()
 	table(t, tokens(steps))
@@ -95,7 +95,7 @@ func TestLeaseTokensGrow(t *testing.T) {
 		h.run(steps.String())
 		grow(s.name)
 	}
-	// Restarts with the log alone, and with a clock that was set back.
+	// These restarts only replay the log. Then the clock is set back.
 	h.save = false
 	for range 3 {
 		h.do("DEL", "l")
@@ -107,7 +107,8 @@ func TestLeaseTokensGrow(t *testing.T) {
 	h.reopen()
 	h.do("DEL", "l")
 	grow("a restart with an earlier clock")
-	// A copy of the directory that was made before tokens were granted, some time later.
+	// This is like a copy of the directory from before the tokens were granted, started some time
+	// later.
 	h.clock.Advance(2 * time.Hour)
 	h.reopen()
 	h.do("DEL", "l")
@@ -116,8 +117,8 @@ func TestLeaseTokensGrow(t *testing.T) {
 	}
 }
 
-// TestLeaseTokensAhead: few grants write a reservation, and none has a token beyond one, in any
-// shard.
+// TestLeaseTokensAhead: only a few grants write a reservation of tokens to the store. No token is
+// outside a reservation, in any shard.
 func TestLeaseTokensAhead(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -216,7 +217,7 @@ func TestLeaseDelay(t *testing.T) {
 	`)
 }
 
-// TestLeaseKeys: what commands for keys of any type do with a lease.
+// TestLeaseKeys runs commands for keys of any type on a lease.
 func TestLeaseKeys(t *testing.T) {
 	leaseTable(t, `
 		KEYP.LEASE ACQUIRE l a 1000 DELAY 500 -> [$1, T+001000]
@@ -241,7 +242,7 @@ func TestLeaseKeys(t *testing.T) {
 		KEYP.LEASE CHECK l $1 -> +OK
 		KEYP.LEASE RENEW l $1 1000 -> T+011000
 	`)
-	// A copy, and a renamed lease, have tokens of their own, which the owner has by asking.
+	// A copied or renamed lease has a new token. The owner gets it by ACQUIRE.
 	h := newHarness(t)
 	h.run(tokens(`
 		KEYP.LEASE ACQUIRE l a 1000 DELAY 500 -> [$1, T+001000]
@@ -277,8 +278,8 @@ func TestLeaseKeys(t *testing.T) {
 	}
 }
 
-// TestLeaseDump: a lease is restored for its owner, until the time that RESTORE says, with a token
-// of its own.
+// TestLeaseDump: RESTORE gives a lease to the same owner, with a new token, until the time in
+// RESTORE.
 func TestLeaseDump(t *testing.T) {
 	h := newHarness(t)
 	h.run(tokens(`KEYP.LEASE ACQUIRE l owner 1000 DELAY 500 -> [$1, T+001000]`))
@@ -305,7 +306,7 @@ func TestLeaseDump(t *testing.T) {
 	}
 }
 
-// TestLeaseEnds: CHECK and RENEW end the transaction or script that needs the lease.
+// TestLeaseEnds: if the lease is not held, CHECK and RENEW abort the transaction or script.
 func TestLeaseEnds(t *testing.T) {
 	leaseTable(t, `
 		KEYP.LEASE ACQUIRE l a 1000 -> [$1, T+001000]
@@ -382,7 +383,7 @@ func TestLeaseEvents(t *testing.T) {
 	`))
 }
 
-// TestLeasePolicies: policies do not decide about what KEYP.LEASE does, nor move leases.
+// TestLeasePolicies: policies do not apply to the commands of KEYP.LEASE, and do not change leases.
 func TestLeasePolicies(t *testing.T) {
 	leaseTable(t, `
 		KEYP.POLICY SET p PATTERN * ENFORCE DEFAULT 1s MAX 1s CUT SLIDE 1s -> +OK
@@ -400,8 +401,8 @@ func TestLeasePolicies(t *testing.T) {
 	`)
 }
 
-// TestLeaseTokensOfPayloads: what another server has granted for a key is below what this one
-// grants after RESTORE, and a forged payload leaves tokens exact in the numbers of scripts.
+// TestLeaseTokensOfPayloads: after RESTORE, new tokens are above those that another server granted
+// for the key. After a forged payload, tokens stay exact as numbers in scripts.
 func TestLeaseTokensOfPayloads(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -429,7 +430,8 @@ func TestLeaseTokensOfPayloads(t *testing.T) {
 	}
 }
 
-// TestLeaseRestored: tokens go on above those that may have been granted since a backup.
+// TestLeaseRestored: after a restore, new tokens are above those that may have been granted since
+// the backup.
 func TestLeaseRestored(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.LEASE", "ACQUIRE", "l", "a", "1000")
@@ -462,8 +464,8 @@ func TestLeaseRestored(t *testing.T) {
 	}
 }
 
-// TestLeaseLeads: a server that begins to lead continues after what the leader before it had
-// reserved.
+// TestLeaseLeads: a server that becomes the leader continues after the tokens that the leader
+// before it has reserved.
 func TestLeaseLeads(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -481,7 +483,8 @@ func TestLeaseLeads(t *testing.T) {
 	}
 }
 
-// TestLeaseWaiterMemory: a client that waits for a lease is counted with its owner's name.
+// TestLeaseWaiterMemory: the counted memory of a client that waits for a lease includes its owner's
+// name.
 func TestLeaseWaiterMemory(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.LEASE", "ACQUIRE", "l", "holder", "1000")
@@ -505,8 +508,8 @@ func TestLeaseWaiterMemory(t *testing.T) {
 	}
 }
 
-// TestLeaseOwnerWaitsOften: those who wait as one owner are found in the order in which they came,
-// whoever of them leaves, and whoever comes then.
+// TestLeaseOwnerWaitsOften: several clients may wait as the same owner. They are found in the order
+// in which they came, whoever leaves or comes.
 func TestLeaseOwnerWaitsOften(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters
@@ -537,7 +540,7 @@ func TestLeaseOwnerWaitsOften(t *testing.T) {
 	ws.Remove(other)
 }
 
-// TestLeaseForged: a payload with a lease that nobody can have been granted restores nothing.
+// TestLeaseForged: RESTORE refuses a payload with an impossible lease.
 func TestLeaseForged(t *testing.T) {
 	h := newHarness(t)
 	for _, l := range []rdb.LeaseValue{

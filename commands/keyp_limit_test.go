@@ -122,7 +122,8 @@ func TestLimitUntil(t *testing.T) {
 	`)
 }
 
-// Several limits admit together or not at all, and the one that takes longest is named.
+// TestLimitSeveral: several limits admit a call together or not at all. The reply names the one
+// with the longest wait.
 func TestLimitSeveral(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT TAKE k 2 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [1, 0, 0, [0, 3, 7], [2000, 60000, 86400]]
@@ -243,8 +244,8 @@ func TestLimitErrors(t *testing.T) {
 	`)
 }
 
-// CL.THROTTLE replies what redis-cell does, and is the first limit of its key.
-// A call has at most MaxLimits limits, and an id of a reservation at most MaxLimitID bytes.
+// TestLimitCallBounds: a call has at most MaxLimits limits, and a reservation's id at most
+// MaxLimitID bytes.
 func TestLimitCallBounds(t *testing.T) {
 	h := newHarness(t)
 	take := func(limits int, more ...string) string {
@@ -269,7 +270,7 @@ func TestLimitCallBounds(t *testing.T) {
 	}
 }
 
-// A quantity of 0 asks what is left, and writes nothing.
+// TestThrottleAsks: a quantity of 0 asks for the rest, and writes nothing.
 func TestThrottleAsks(t *testing.T) {
 	h := newHarness(t)
 	h.run("CL.THROTTLE k 2 30 60 -> [0, 3, 2, -1, 2]")
@@ -317,7 +318,7 @@ func TestThrottle(t *testing.T) {
 	`)
 }
 
-// What other commands do with limits.
+// TestLimitAsKey runs other commands on limits.
 func TestLimitAsKey(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT TAKE k 1 TOKENS 5 1 1000 WINDOW 5 1000 RESERVE a 3000 -> [1, 0, 0, [4, 4], [0, 0]]
@@ -353,8 +354,8 @@ func TestLimitAsKey(t *testing.T) {
 	`)
 }
 
-// DUMP and RESTORE move limits, with their reservations; a payload whose elements are no limits' is
-// refused.
+// TestLimitDump: DUMP and RESTORE move limits with their reservations. RESTORE refuses a payload
+// whose elements are not those of limits.
 func TestLimitDump(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -401,8 +402,8 @@ func TestLimitDump(t *testing.T) {
 	}
 }
 
-// Each reservation that ends by its deadline is reported with its id, also the last one of a key
-// that goes with it.
+// TestLimitReservationsReported: each reservation that ends by its deadline is reported with its
+// id. This includes the last one of a key, with which the key expires.
 func TestLimitReservationsReported(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -424,7 +425,7 @@ func TestLimitReservationsReported(t *testing.T) {
 	h.run(`EXISTS alone many -> 0`)
 }
 
-// KEYP.EXPIRING lists reservations by their ids.
+// TestLimitReservationsListed: KEYP.EXPIRING lists reservations by their ids.
 func TestLimitReservationsListed(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -442,8 +443,8 @@ func TestLimitReservationsListed(t *testing.T) {
 	h.run(listed)
 }
 
-// Policies leave the deadlines of limits alone, those that exist and those that are read, renamed
-// or copied too.
+// TestPoliciesLeaveLimits: policies never change the deadlines of limits, even if the keys are
+// read, renamed or copied.
 func TestPoliciesLeaveLimits(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -467,8 +468,8 @@ func TestPoliciesLeaveLimits(t *testing.T) {
 	`)
 }
 
-// A confirmed step of the clock moves a reservation that was made amid the guard, and the key stays
-// for as long.
+// TestLimitClockConfirm: a reservation was made while the clock guard held the time back.
+// Confirming the clock's step moves it, and the key stays as long.
 func TestLimitClockConfirm(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)
@@ -484,7 +485,8 @@ func TestLimitClockConfirm(t *testing.T) {
 	`)
 }
 
-// What a limit of another kind admitted in a place does not come back with its kind.
+// TestLimitForgets: a limit of a different kind replaces the limit in its position. If the old kind
+// comes back, its counts are gone.
 func TestLimitForgets(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT TAKE k 3 WINDOW 3 60000 -> [1, 0, 0, [0], [60000]]
@@ -494,8 +496,8 @@ func TestLimitForgets(t *testing.T) {
 	`)
 }
 
-// TestLimitDeadlineIsOfWhatIsThere: a reservation that was given back moves the key's deadline no
-// more, before a restart as after it.
+// TestLimitDeadlineIsOfWhatIsThere: a reservation that was given back no longer affects the key's
+// deadline, before and after a restart.
 func TestLimitDeadlineIsOfWhatIsThere(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT TAKE k 1 WINDOW 10 5 RESERVE a 1000 -> [1, 0, 0, [9], [0]]
@@ -509,8 +511,8 @@ func TestLimitDeadlineIsOfWhatIsThere(t *testing.T) {
 	`)
 }
 
-// TestLimitRestoreAtBounds: what RESTORE takes at the bounds of each number leaves no command
-// without a reply that makes sense, and what is beyond them it does not take.
+// TestLimitRestoreAtBounds: RESTORE accepts each number at its bounds, and all commands then give
+// meaningful replies. It refuses a number beyond the bounds.
 func TestLimitRestoreAtBounds(t *testing.T) {
 	const count, last, never = 1_000_000_000_000, 1<<58 - 1, 1<<48 - 1
 	numbers := func(kind byte, list ...uint64) []byte {
@@ -599,7 +601,8 @@ func TestLimitRestoreAtBounds(t *testing.T) {
 	}
 }
 
-// INFO shows what the limits of a key count, whatever limits a call would name.
+// TestLimitInfo: INFO shows the counts of all limits of a key, independently of the limits in a
+// call.
 func TestLimitInfo(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT INFO none -> ["limits", [], "reservations", 0, "held", []]
@@ -618,8 +621,8 @@ func TestLimitInfo(t *testing.T) {
 	`)
 }
 
-// Very many reservations are listed by a task beside the loop; INFO shows the first of them, and
-// replies at once.
+// TestLimitHeldManyIsTask: HELD of very many reservations runs as a task. INFO shows only the first
+// ones, and replies at once.
 func TestLimitHeldManyIsTask(t *testing.T) {
 	h := newHarness(t)
 	for i := range 4000 {
@@ -650,7 +653,8 @@ func TestLimitHeldManyIsTask(t *testing.T) {
 	}
 }
 
-// RESTORE of limits of which nothing counts any more leaves no key: it would have no deadline.
+// TestLimitRestoredLate: RESTORE of limits without any count left creates no key, because the key
+// would have no deadline.
 func TestLimitRestoredLate(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

@@ -14,7 +14,7 @@ var optionSamples = map[string]string{
 	"slide": "1", "limit": "1", "maxage": "1",
 }
 
-// forms are the ways to write an argument of the grammar.
+// forms returns all ways to write an argument of the grammar.
 func (a Arg) forms() (all [][]string) {
 	switch a.Type {
 	case ArgToken:
@@ -56,7 +56,7 @@ func (a Arg) forms() (all [][]string) {
 	return all
 }
 
-// tokens are the words of an argument that stand for themselves.
+// tokens returns the fixed words of an argument.
 func (a Arg) tokens() (all []string) {
 	if a.Token != "" {
 		all = append(all, a.Token)
@@ -67,9 +67,9 @@ func (a Arg) tokens() (all []string) {
 	return all
 }
 
-// TestOptionsOnce gives each option of each command of Keyp twice, each pair of alternatives, each
-// option without its last value, and each command an option that it does not have. All of these are
-// errors that name the option.
+// TestOptionsOnce makes wrong calls of all commands of Keyp. It gives an option twice, two
+// alternatives, an option without its last value, and an unknown option. Each error names the
+// option.
 func TestOptionsOnce(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "name", "PATTERN", "*", "REQUIRE") // for APPLY
@@ -129,7 +129,7 @@ func TestOptionsOnce(t *testing.T) {
 	}
 }
 
-// TestOptionsPlace has options of KEYP.POLICY SET that stand behind another one only.
+// TestOptionsPlace uses options of KEYP.POLICY SET that are allowed only after another option.
 func TestOptionsPlace(t *testing.T) {
 	table(t, `
 		KEYP.POLICY SET a PATTERN * LIMIT 1h -> -ERR LIMIT comes right behind SLIDE and its time

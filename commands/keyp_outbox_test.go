@@ -11,15 +11,15 @@ import (
 	"keyp/storage"
 )
 
-// report advances the clock, removes due keys, and moves their outbox entries to the streams of the
-// rules.
+// report advances the clock, removes expired keys, and moves their outbox entries to the streams of
+// the rules.
 func (h *harness) report(d time.Duration) {
 	h.clock.Advance(d)
 	h.store.Reap()
 	h.env.Outboxes.Move()
 }
 
-// reported is what XRANGE replies of the entries' fields.
+// reported returns the fields of a stream's entries.
 func (h *harness) reported(stream string) string {
 	h.t.Helper()
 	text := h.do("XRANGE", stream, "-", "+")
@@ -70,7 +70,7 @@ func TestOutboxCommands(t *testing.T) {
 	`)
 }
 
-// TestOutboxReports: entries as a client reads them.
+// TestOutboxReports shows the entries as a client reads them.
 func TestOutboxReports(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -125,8 +125,8 @@ func TestOutboxReports(t *testing.T) {
 	}
 }
 
-// TestOutboxPassed: a command that gives a deadline which has passed raises Redis's event, and is
-// an expiry for the outbox.
+// TestOutboxPassed: a command that sets a deadline in the past raises Redis's event. The outbox
+// reports it as an expiry.
 func TestOutboxPassed(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -191,7 +191,7 @@ func TestOutboxPassed(t *testing.T) {
 	}
 }
 
-// dumpOf is what DUMP replies.
+// dumpOf returns the payload that DUMP replies.
 func (h *harness) dumpOf(key string) []byte {
 	reply := h.raw([]byte("DUMP"), []byte(key))
 	_, body, _ := strings.Cut(string(reply), "\r\n")
@@ -199,7 +199,7 @@ func (h *harness) dumpOf(key string) []byte {
 }
 
 // TestOutboxRefuses: while too many entries wait, commands that may grow keys of the pattern are
-// refused, and others are not.
+// refused. All other commands run.
 func TestOutboxRefuses(t *testing.T) {
 	h := newHarness(t)
 	const refused = "-OUTBOX too many entries of the outbox 'r' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written."
@@ -258,8 +258,8 @@ func TestOutboxRefuses(t *testing.T) {
 	`)
 }
 
-// TestOutboxReroutes: a rule whose pattern has the names of streams, too, gets another one while
-// writes are refused.
+// TestOutboxReroutes: the pattern of a rule also matches the names of streams. Such a rule can
+// still be replaced while writes are refused.
 func TestOutboxReroutes(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -285,8 +285,8 @@ func TestOutboxReroutes(t *testing.T) {
 	`)
 }
 
-// TestOutboxRightsOfOthers: who replaces or deletes a rule needs what its maker needed. What waits
-// of it would go to a stream that the user can read.
+// TestOutboxRightsOfOthers: a user who replaces or deletes a rule needs the same rights as the one
+// who made it. Otherwise its waiting entries would go to a stream that the user can read.
 func TestOutboxRightsOfOthers(t *testing.T) {
 	h := newHarness(t)
 	const others = "-NOPERM the outbox of that name needs the right to read the keys of its pattern, and to write its stream"
@@ -319,7 +319,8 @@ func TestOutboxRightsOfOthers(t *testing.T) {
 	`)
 }
 
-// TestOutboxRights: who makes an outbox may write its stream and read the keys of its pattern.
+// TestOutboxRights: a user who makes an outbox needs the rights to write its stream and to read the
+// keys of its pattern.
 func TestOutboxRights(t *testing.T) {
 	h := newHarness(t)
 	for i, c := range []struct {
@@ -351,7 +352,8 @@ func TestOutboxRights(t *testing.T) {
 	`)
 }
 
-// TestOutboxWakes: the mover's entries reach those who wait for the stream, watch it, or track it.
+// TestOutboxWakes: the entries of the outbox reach clients that wait for the stream, watch it, or
+// track it.
 func TestOutboxWakes(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

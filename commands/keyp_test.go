@@ -63,7 +63,8 @@ func TestUntimed(t *testing.T) {
 	`)
 }
 
-// untimed walks all keys without a deadline, in pages of count keys, and says how often each came.
+// untimed walks all keys without a deadline, in pages of count keys. It returns how often each key
+// was listed.
 func untimed(h *harness, count func() int, options ...string) map[string]int {
 	h.t.Helper()
 	found := map[string]int{}
@@ -84,8 +85,8 @@ func untimed(h *harness, count func() int, options ...string) map[string]int {
 	return nil
 }
 
-// Each key without a deadline comes once while nothing changes, in pages of any size, whether keys
-// are in memory, on disk or both, in one slot or in many.
+// TestUntimedFindsAll: while nothing changes, each key without a deadline is listed once, in pages
+// of any size. The keys may be in memory, on disk or both, in one slot or in many.
 func TestUntimedFindsAll(t *testing.T) {
 	h := newHarness(t)
 	want := map[string]int{}
@@ -276,8 +277,8 @@ func TestExpiringElements(t *testing.T) {
 		fmt.Sprint(at+2), "AT3", fmt.Sprint(at+3)).Replace(steps))
 }
 
-// Pages of fields, of which many have one deadline, come to all of them, once and in order. Fields
-// that come and go between pages do not matter to the others.
+// TestExpiringElementPages: pages of fields list all of them, once and in order, even if many have
+// the same deadline. Fields that are added or removed between pages do not affect the others.
 func TestExpiringElementPages(t *testing.T) {
 	h := newHarness(t)
 	rounds := 0
@@ -334,7 +335,7 @@ func TestExpiringElementPages(t *testing.T) {
 	}
 }
 
-// countedDeadlines counts the deadlines that a page looks at.
+// countedDeadlines counts the deadlines that were read for a page.
 type countedDeadlines struct {
 	timedValue
 	seen int
@@ -347,7 +348,8 @@ func (c *countedDeadlines) Deadlines(after int64, visit func(int64) bool) {
 	})
 }
 
-// A page looks at no more deadlines than it lists, and one: the place of the next page.
+// TestExpiringElementsLooks: a page looks at only one deadline more than it lists, to find the
+// start of the next page.
 func TestExpiringElementsLooks(t *testing.T) {
 	const fields = keypCountMax
 	hash := new(object.Hash)
@@ -444,7 +446,8 @@ func TestTimeline(t *testing.T) {
 	table(t, strings.NewReplacer(words...).Replace(steps))
 }
 
-// A cursor is a position that fits its bound, and reads as it was written.
+// TestKeypCursor: a cursor is a position that fits in its maximum length. It is read as it was
+// written.
 func TestKeypCursor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := storage.DueCursor{Deadline: rapid.Int64Min(0).Draw(t, "deadline"),
@@ -457,8 +460,8 @@ func TestKeypCursor(t *testing.T) {
 	})
 }
 
-// Each key with a deadline comes once, in order, in pages of any size, while others come and go;
-// also of many with one deadline.
+// TestExpiringPages: each key with a deadline is listed once, in order, in pages of any size. This
+// holds while other keys come and go, and for many keys with the same deadline.
 func TestExpiringPages(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -518,7 +521,7 @@ func TestExpiringPages(t *testing.T) {
 	}
 }
 
-// A user sees the keys whose deadline it may ask for.
+// TestKeypRights: a user sees only the keys whose deadline it may read.
 func TestKeypRights(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

@@ -216,7 +216,7 @@ func TestObject(t *testing.T) {
 	`)
 }
 
-// CLIENT NO-TOUCH leaves access times alone, except by TOUCH itself.
+// TestNoTouch: with CLIENT NO-TOUCH, only the command TOUCH changes access times.
 func TestNoTouch(t *testing.T) {
 	h := newHarness(t)
 	h.do("SET", "k", "v")
@@ -297,7 +297,8 @@ func TestSwapDB(t *testing.T) {
 	`)
 }
 
-// A long name changes nothing: such a key is kept in another way, whatever it holds.
+// TestEncodingOfLongNames: OBJECT ENCODING is the same for a key with a long name, although the
+// store keeps it differently.
 func TestEncodingOfLongNames(t *testing.T) {
 	table(t, strings.ReplaceAll(`
 		SET LONG short -> +OK

@@ -58,8 +58,8 @@ func TestLCSMemory(t *testing.T) {
 	}
 }
 
-// The walk back gives a common subsequence of exactly the table's length, in pieces
-// that are common, do not touch, and come last piece first.
+// TestLCSProperty: the walk back through the table returns a common subsequence of exactly the
+// table's length. Its pieces are common to both strings, do not touch, and come in reverse order.
 func TestLCSProperty(t *testing.T) {
 	letters := rapid.SliceOfN(rapid.ByteRange('a', 'c'), 0, 70)
 	rapid.Check(t, func(t *rapid.T) {
@@ -85,7 +85,7 @@ func TestLCSProperty(t *testing.T) {
 	})
 }
 
-// lcsReference is the textbook definition over a whole table.
+// lcsReference is the textbook definition with a complete table.
 func lcsReference(a, b []byte) int {
 	table := make([][]int, len(a)+1)
 	for i := range table {

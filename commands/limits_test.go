@@ -7,7 +7,7 @@ import (
 	"keyp/storage/object"
 )
 
-// TestValueLimits: each option and its older name change what they are about.
+// TestValueLimits: each option for the encoding of values takes effect, also by its older name.
 func TestValueLimits(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { object.SetThresholds(object.DefaultThresholds) })
@@ -47,8 +47,8 @@ func TestValueLimits(t *testing.T) {
 	}
 }
 
-// TestEncodingLimits: the form of a value follows the limits as they are when it changes;
-// COPY keeps it whatever they are.
+// TestEncodingLimits: a value's encoding follows the limits at the time when it changes. COPY keeps
+// the encoding whatever the limits are.
 func TestEncodingLimits(t *testing.T) {
 	t.Cleanup(func() { object.SetThresholds(object.DefaultThresholds) })
 	table(t, `

@@ -277,7 +277,8 @@ func TestLMPop(t *testing.T) {
 	`)
 }
 
-// A list is gone at its deadline, and a push then makes a new one without.
+// TestListExpires: a list is gone at its deadline. A push after that creates a new list without a
+// deadline.
 func TestListExpires(t *testing.T) {
 	table(t, `
 		RPUSH k a b -> 2
@@ -306,7 +307,7 @@ func TestListExpires(t *testing.T) {
 	`)
 }
 
-// A read counts as a hit or a miss, whatever the type; a write does not.
+// TestListHits: a read counts as a hit or a miss, whatever the type. A write does not count.
 func TestListHits(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -325,7 +326,8 @@ func TestListHits(t *testing.T) {
 	}
 }
 
-// Long lists stand on disk by element; what changes them reads and writes a part.
+// TestLongList: the elements of a long list are separate records on disk. A command that changes
+// the list reads and writes only a part.
 func TestLongList(t *testing.T) {
 	h := newHarness(t)
 	var want []string
@@ -361,7 +363,8 @@ func TestLongList(t *testing.T) {
 	}
 }
 
-// Property: any commands on lists do what they do to slices, also over restarts.
+// TestListsAreSlices: any commands on lists do the same as the operations on slices, also over
+// restarts.
 func TestListsAreSlices(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -427,7 +430,7 @@ func TestListsAreSlices(t *testing.T) {
 	})
 }
 
-// between is LRANGE's range of a slice that long.
+// between returns the part of a slice of this length that LRANGE lists.
 func between(start, stop, length int) (from, to int) {
 	if start < 0 {
 		start = max(start+length, 0)
@@ -444,7 +447,7 @@ func between(start, stop, length int) (from, to int) {
 
 func abs(n int) int { return max(n, -n) }
 
-// array is a list of strings as the tables write it.
+// array writes a list of strings in the notation of the tables.
 func array(items []string) string {
 	var b bytes.Buffer
 	for i, item := range items {

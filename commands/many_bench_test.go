@@ -7,7 +7,7 @@ import (
 )
 
 // numbered returns a command with n numbered arguments in a random order. If pair is not empty, it
-// follows each of them.
+// follows each argument.
 func numbered(n int, prefix, pair string, args ...string) [][]byte {
 	list := byteArgs(args...)
 	for _, i := range rand.New(rand.NewPCG(uint64(n), 0)).Perm(n) {
@@ -19,7 +19,7 @@ func numbered(n int, prefix, pair string, args ...string) [][]byte {
 	return list
 }
 
-// BenchmarkManyKeys runs commands of 100,000 keys in a database of 1M.
+// BenchmarkManyKeys runs commands with 100,000 keys in a database of a million keys.
 func BenchmarkManyKeys(b *testing.B) {
 	const many, all = 100_000, 1_000_000
 	h := newHarness(b)
@@ -66,7 +66,7 @@ func BenchmarkManyKeys(b *testing.B) {
 	}
 }
 
-// BenchmarkRemoveMost removes most of a collection of a million.
+// BenchmarkRemoveMost removes most elements of a collection of a million.
 func BenchmarkRemoveMost(b *testing.B) {
 	const many = 1_000_000
 	h := newHarness(b)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestManyKeys: calls of very many keys reply what calls of few reply. The keys are only on disk at
-// first, some have expired, some hold other types, and some are named twice.
+// TestManyKeys: a call of very many keys gives the same replies as many calls of few keys. At first
+// the keys are only on disk. Some have expired, some hold other types, and some are named twice.
 func TestManyKeys(t *testing.T) {
 	const many = manyElements + 2000
 	h := newHarness(t)
@@ -75,7 +75,7 @@ func TestManyKeys(t *testing.T) {
 }
 
 // TestSortOfMany: a SORT of very many elements that reads other keys finds them in memory and on
-// disk, and marks none as used for a client with NO-TOUCH.
+// disk. With CLIENT NO-TOUCH it does not mark them as used.
 func TestSortOfMany(t *testing.T) {
 	const many = manyElements + 5
 	h := newHarness(t)

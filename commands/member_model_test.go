@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// memberModel is a set of a test: members and their deadlines, 0 for none.
+// memberModel is the model of a set: members and their deadlines, or 0 for none.
 type memberModel map[string]int64
 
-// at gives the set as it is at an instant.
+// at removes the members that have expired at this time, and returns the set.
 func (m memberModel) at(now int64) memberModel {
 	for member, deadline := range m {
 		if deadline != 0 && deadline <= now {
@@ -22,9 +22,9 @@ func (m memberModel) at(now int64) memberModel {
 	return m
 }
 
-// TestMemberDeadlinesProperty: sets and sorted sets have exactly the members and the
-// deadlines that they should, in every form and size, over restarts and as time goes,
-// whether the reaper or a command comes first.
+// TestMemberDeadlinesProperty: sets and sorted sets always have exactly the expected members and
+// deadlines. This holds in every encoding and size, over restarts and as time passes, whether the
+// reaper or a command comes first.
 func TestMemberDeadlinesProperty(t *testing.T) {
 	harnesses := []*harness{newHarness(t), newHarness(t)}
 	harnesses[1].save = false // restarts replay the log
@@ -102,7 +102,7 @@ func count(yes bool) string {
 	return "0"
 }
 
-// checkMembers compares a key with its model, and one member's deadline.
+// checkMembers compares a key and the deadline of one member with the model.
 func checkMembers(t *rapid.T, h *harness, key string, model memberModel, m string) {
 	t.Helper()
 	list, size := []string{"SMEMBERS", key}, "SCARD"

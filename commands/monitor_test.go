@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shown gives what a monitor was shown since it was asked last, without line ends.
+// shown returns the text that a monitor got since the last call, without line ends.
 func (f *fakeConn) shown() string {
 	text := strings.ReplaceAll(strings.Join(f.pushed, ""), "\r\n", "\n")
 	f.pushed = nil
@@ -48,7 +48,7 @@ func TestMonitor(t *testing.T) {
 		`+1700000001.234000 [0 127.0.0.1:1001] "AUTH" "(redacted)"`)
 	run("HELLO 2 AUTH a b SETNAME c -> -WRONGPASS invalid username-password pair or user is disabled.",
 		`+1700000001.234000 [0 127.0.0.1:1001] "HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "c"`)
-	// Commands that did not run, and those of administration, are not shown.
+	// MONITOR does not show commands that did not run, or administrative commands.
 	run("GET -> -ERR wrong number of arguments for 'get' command")
 	run("CLIENT NONE -> -ERR unknown subcommand 'NONE'. Try CLIENT HELP.")
 	run("does CONFIG GET save")
@@ -69,7 +69,7 @@ func TestMonitor(t *testing.T) {
 	run("MONITOR -> +OK")
 	as(me)
 	run("PING -> +PONG", `+1700000001.234000 [0 unix:/run/keyp.sock] "PING"`)
-	// A transaction's commands are shown as they run, and EXEC after them.
+	// A transaction's commands are shown when they run, and EXEC after them.
 	h.client.Addr = "127.0.0.1:1001"
 	for _, line := range []string{"MULTI -> +OK", "SET a 3 -> +QUEUED", "MONITOR -> +QUEUED",
 		"CONFIG GET save -> +QUEUED", "GET a -> +QUEUED"} {

@@ -14,7 +14,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// execCalls are commands whose replies depend on nothing but the data.
+// execCalls are commands whose replies depend only on the data.
 var execCalls = []string{
 	"SET a 1", "SET b x PX 700", "SET {a}c y", "GET a", "GET b", "GETDEL {a}c", "INCR a",
 	"APPEND b z", "DEL a l", "MSET a 5 b 6 c 7",
@@ -39,7 +39,7 @@ var execCalls = []string{
 // execKeys are all keys of execCalls.
 var execKeys = []string{"a", "b", "c", "{a}c", "l", "m", "h", "s", "z", "q", "p"}
 
-// dumpAll gives all that a store holds, but for what has expired.
+// dumpAll returns the content of the store without expired keys.
 func (h *harness) dumpAll() string {
 	h.t.Helper()
 	mine := h.client.DB
@@ -55,8 +55,8 @@ func (h *harness) dumpAll() string {
 	return b.String()
 }
 
-// TestExecIsSequence: EXEC does and replies what its commands do and reply one after another,
-// over restarts too; when a watched key has changed it does nothing.
+// TestExecIsSequence: EXEC has the same effects and replies as its commands one after another, also
+// over restarts. If a watched key has changed, it does nothing.
 func TestExecIsSequence(t *testing.T) {
 	together, apart := newHarness(t), newHarness(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,9 +117,8 @@ func TestExecIsSequence(t *testing.T) {
 	})
 }
 
-// TestEveryChangeIsWatched: whoever watches a key sees each change of it, whichever commands a
-// transaction has before the one that makes it. What happens to the groups of a stream is no
-// change.
+// TestEveryChangeIsWatched: a client that watches a key sees each change of it, whichever commands
+// the transaction runs before the change. A change to the groups of a stream does not count.
 func TestEveryChangeIsWatched(t *testing.T) {
 	h := newHarness(t)
 	shown := func(db int, key string) string {
@@ -178,8 +177,8 @@ func TestEveryChangeIsWatched(t *testing.T) {
 	}
 }
 
-// TestExecAndCrash: after a crash there is all of what a transaction did, or nothing, and all
-// of those that were durable.
+// TestExecAndCrash: after a crash, each transaction is there completely or not at all. All durable
+// ones are there.
 func TestExecAndCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	h := newHarness(t)

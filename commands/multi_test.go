@@ -84,7 +84,7 @@ func TestMulti(t *testing.T) {
 	`)
 }
 
-// TestAbortedExecEndsWatch: an EXEC that is aborted is the end of what was watched, as any EXEC is.
+// TestAbortedExecEndsWatch: an aborted EXEC ends all watches, like any other EXEC.
 func TestAbortedExecEndsWatch(t *testing.T) {
 	for _, aborted := range []string{`
 		MULTI -> +OK
@@ -103,7 +103,8 @@ func TestAbortedExecEndsWatch(t *testing.T) {
 	}
 }
 
-// TestExecStandsStill: one instant for all commands, deadlines are of that instant.
+// TestExecStandsStill: all commands of a transaction run at the same time of the clock, and their
+// deadlines count from that time.
 func TestExecStandsStill(t *testing.T) {
 	table(t, `
 		MULTI -> +OK
@@ -140,7 +141,8 @@ func TestExecProto(t *testing.T) {
 	`)
 }
 
-// TestExecWhole: commands that look at more than their keys see what the transaction did.
+// TestExecWhole: commands that read more than their named keys see the changes of the same
+// transaction.
 func TestExecWhole(t *testing.T) {
 	table(t, `
 		MULTI -> +OK
@@ -168,7 +170,7 @@ func TestExecWhole(t *testing.T) {
 	`)
 }
 
-// second is another client of the harness.
+// second runs a command as another client, and removes that client.
 func (h *harness) second(args ...string) string {
 	h.t.Helper()
 	other := h.other(h.client.DB)
@@ -176,13 +178,13 @@ func (h *harness) second(args ...string) string {
 	return h.doAs(other, args...)
 }
 
-// other is another client.
+// other returns another client.
 func (h *harness) other(db int) *Client {
 	return &Client{ID: 2, Proto: 2, DB: db, Authenticated: true,
 		user: identity{h.env.users.byDefault}}
 }
 
-// doAs runs a command for another client.
+// doAs runs a command as another client.
 func (h *harness) doAs(other *Client, args ...string) string {
 	h.t.Helper()
 	mine, ctx := h.client, h.ctx
@@ -250,7 +252,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// watchCase runs the steps of a case of TestWatch, as another client those in small letters.
+// watchCase runs the steps of a case of TestWatch. Another client runs the steps in lower case.
 func watchCase(h *harness, steps string) {
 	var db string
 	for _, step := range strings.Split(steps, ";") {

@@ -2,7 +2,7 @@ package commands
 
 import "testing"
 
-// The commands of Redis 8.8 and 8.10, with the replies that their documentation gives.
+// These are the commands of Redis 8.8 and 8.10, with the replies in their documentation.
 
 func TestIncrEx(t *testing.T) {
 	table(t, `
@@ -204,7 +204,7 @@ func TestHImport(t *testing.T) {
 	`)
 }
 
-// TestFieldsetMemory: what fieldsets take counts as the client's memory, until RESET.
+// TestFieldsetMemory: fieldsets count as the client's memory until RESET.
 func TestFieldsetMemory(t *testing.T) {
 	h := newHarness(t)
 	before := h.env.ClientMemory(h.client)

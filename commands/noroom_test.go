@@ -43,8 +43,9 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestScriptOnFullDisk: a script that has written something goes on when the disk becomes full, as
-// in Redis, so that nothing is left half done. One that has written nothing yet is refused.
+// TestScriptOnFullDisk: when the disk becomes full, a script that has already written something
+// continues, as in Redis, so that nothing is left half done. A script that has written nothing yet
+// is refused.
 func TestScriptOnFullDisk(t *testing.T) {
 	h := newHarness(t)
 	h.close()

@@ -12,9 +12,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestOffloadStores: commands such as SUNIONSTORE run as tasks beside the event loop if their keys
-// are large. They store the same as within EXEC, where they run on the loop, and it is there after
-// a restart.
+// TestOffloadStores: commands such as SUNIONSTORE run as tasks if their keys are large. They store
+// the same as in EXEC, where they run on the event loop. The result is still there after a restart.
 func TestOffloadStores(t *testing.T) {
 	h := newHarness(t)
 	const n = 4000
@@ -76,8 +75,9 @@ func TestOffloadStores(t *testing.T) {
 	}
 }
 
-// TestOffloadDeadlines: while a command reads a value, others read it too, until one of its
-// elements becomes due; then they wait. The command's reply has all that was there when it began.
+// TestOffloadDeadlines: while a task reads a value, other commands can read it until one of its
+// elements expires. After that they wait. The task's reply has all elements that were there when it
+// began.
 func TestOffloadDeadlines(t *testing.T) {
 	h := newHarness(t)
 	fields := byteArgs("HSET", "h")
@@ -128,8 +128,8 @@ func TestOffloadDeadlines(t *testing.T) {
 	}
 }
 
-// TestOffloadWithoutResult: a command whose value is not as it was when its new one is to be put in
-// place, since something of it is due by then, has done nothing; and runs on the loop in the end.
+// TestOffloadWithoutResult: an element of the value expires before a task can store its result.
+// Then the task has no effect. In the end the command runs on the event loop.
 func TestOffloadWithoutResult(t *testing.T) {
 	h := newHarness(t)
 	for i := range 4000 {
@@ -159,8 +159,8 @@ func TestOffloadWithoutResult(t *testing.T) {
 	}
 }
 
-// TestOffloadRestore: RESTORE of a large value is a task, which does what RESTORE of a small one
-// does.
+// TestOffloadRestore: RESTORE of a large value runs as a task, with the same effect as RESTORE of a
+// small one.
 func TestOffloadRestore(t *testing.T) {
 	h := newHarness(t)
 	const n = 3000
@@ -220,7 +220,7 @@ func TestOffloadRestore(t *testing.T) {
 	}
 }
 
-// random gives bytes that cannot be packed.
+// random returns bytes that cannot be compressed.
 func random(n int) string {
 	rng, b := rand.New(rand.NewPCG(1, 1)), make([]byte, n)
 	for i := range b {
@@ -229,8 +229,8 @@ func random(n int) string {
 	return string(b)
 }
 
-// TestOffloadRestoreAgain: a RESTORE whose key is made meanwhile has done nothing, and finds the
-// key when it runs again.
+// TestOffloadRestoreAgain: if the key of a RESTORE task is created while it runs, the task has no
+// effect. RESTORE then runs again and finds the key.
 func TestOffloadRestoreAgain(t *testing.T) {
 	h := newHarness(t)
 	h.do("SET", "string", random(2*largeStore))

@@ -1,6 +1,6 @@
 package commands
 
-// noExample are commands without an example, and why.
+// noExample lists the commands without an example. The value is a description of their reply.
 var noExample = map[string]string{
 	"KEYP.OUTBOX LIST":   "an array of what GET replies",
 	"KEYP.POLICY LIST":   "an array of what GET replies",
@@ -10,8 +10,8 @@ var noExample = map[string]string{
 	"KEYP.BACKUP END":    "OK",
 }
 
-// keypExamples are sessions for the page of commands, by the heading they stand under: each command
-// of Keyp's own comes in one.
+// keypExamples are the sessions for the page of commands, by heading. Each of Keyp's own commands
+// occurs in one of them.
 var keypExamples = []struct{ title, session string }{
 	{"CL.THROTTLE", `
 > CL.THROTTLE user:7 2 60 60

@@ -16,11 +16,11 @@ var updatePage = flag.Bool("update", false,
 const (
 	commandsPage = "../docs/reference/commands.md"
 	updateHow    = "go test ./commands -run TestCommandsPage -update"
-	// generatedMark ends the part of the page that is written by hand.
+	// generatedMark is the line at the end of the handwritten part of the page.
 	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"
 )
 
-// pageGroups are the page's headings in its order.
+// pageGroups are the headings of the page in order.
 var pageGroups = []struct {
 	group Group
 	title string
@@ -44,7 +44,7 @@ var pageGroups = []struct {
 	{Cluster, "Cluster"},
 }
 
-// TestCommandsPage: the page says of every command what its declaration says.
+// TestCommandsPage: the page contains the declaration of every command.
 func TestCommandsPage(t *testing.T) {
 	have, err := os.ReadFile(commandsPage)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestCommandsPage(t *testing.T) {
 	}
 }
 
-// firstDifference shows the first line that is not as wanted.
+// firstDifference shows the first line that differs.
 func firstDifference(have, want string) string {
 	old, now := strings.Split(have, "\n"), strings.Split(want, "\n")
 	for i, line := range now {
@@ -78,8 +78,8 @@ func firstDifference(have, want string) string {
 	return fmt.Sprintf("it should end after line %d", len(now))
 }
 
-// renderCommands gives a section for each group that has commands: names for Redis's, all for
-// Keyp's own.
+// renderCommands writes a section for each group of commands. It has the names of Redis's commands,
+// and all details of Keyp's own.
 func renderCommands(t *testing.T, specs []*Spec) string {
 	t.Helper()
 	groups := map[Group][]*Spec{}
@@ -125,11 +125,11 @@ func renderCommands(t *testing.T, specs []*Spec) string {
 	return b.String()
 }
 
-// redisCommands is where Redis documents its commands, each on a page of its name.
+// redisCommands is the address at which Redis documents each command on a page of its own.
 const redisCommands = "https://redis.io/docs/latest/commands/"
 
-// redisDocuments reports whether Redis has a page about a command: it has none about those for its
-// own tests, about KeyDB's, and about one that Keyp adds to a container of Redis.
+// redisDocuments reports whether Redis has a page about a command. It has none for its own test
+// commands, for those of KeyDB, or for one that Keyp adds to a container command of Redis.
 func redisDocuments(s *Spec) bool {
 	name := s.fullName()
 	return !strings.HasPrefix(name, "DEBUG") && name != "PFDEBUG" && name != "PFSELFTEST" &&
@@ -143,7 +143,7 @@ func (s *Spec) fullName() string {
 	return s.Name
 }
 
-// renderOwn gives a table of Keyp's own commands, and sessions that have all of them.
+// renderOwn writes a table of Keyp's own commands, and the sessions that use all of them.
 func renderOwn(t *testing.T, b *strings.Builder, list []*Spec) {
 	t.Helper()
 	b.WriteString("| command | what it does | complexity |\n|---|---|---|\n")
@@ -174,8 +174,8 @@ func renderOwn(t *testing.T, b *strings.Builder, list []*Spec) {
 	}
 }
 
-// synopsis is a command with its arguments as one types them: optional ones in square
-// brackets, alternatives apart by bars, dots for more of the same.
+// synopsis returns a command with its arguments. Optional ones are in square brackets, alternatives
+// are separated by bars, and dots mean that an argument may be repeated.
 func synopsis(spec *Spec) string {
 	words := []string{spec.fullName()}
 	for i := range spec.Args {
@@ -187,7 +187,8 @@ func synopsis(spec *Spec) string {
 func (a *Arg) synopsis() string {
 	var parts []string
 	for _, part := range a.Args {
-		// An alternative that is optional says nothing: one takes another one.
+		// A part of an alternative is never marked as optional, because one can choose another
+		// alternative.
 		part.Optional = part.Optional && a.Type != ArgOneOf
 		parts = append(parts, part.synopsis())
 	}
@@ -197,7 +198,7 @@ func (a *Arg) synopsis() string {
 		text = a.Token
 	case ArgOneOf:
 		text = strings.Join(parts, " | ")
-		// Square brackets around an optional argument hold alternatives together as well.
+		// The square brackets of an optional argument also hold the alternatives together.
 		if !a.Optional || a.Multiple || a.Token != "" {
 			text = "<" + text + ">"
 		}

@@ -2,8 +2,8 @@ package commands
 
 import "testing"
 
-// TestPolicyMaxAge: streams that have no age of their own get that of their policy, when they are
-// made, changed or applied to.
+// TestPolicyMaxAge: a stream without a maximum age gets that of its policy, when it is created or
+// changed, or by APPLY.
 func TestPolicyMaxAge(t *testing.T) {
 	table(t, `
 		XADD old:s 1700000000000-1 a 1 -> "1700000000000-1"
@@ -43,7 +43,8 @@ func TestPolicyMaxAge(t *testing.T) {
 	`)
 }
 
-// TestApplyReadsNothing: KEYP.POLICY APPLY is no access to a key, and slides no deadline.
+// TestApplyReadsNothing: KEYP.POLICY APPLY does not count as an access to a key, and extends no
+// deadline.
 func TestApplyReadsNothing(t *testing.T) {
 	for _, value := range []string{`XADD x 1-1 a 1 -> "1-1"`, "SET x 1 -> +OK", "RPUSH x 1 -> 1"} {
 		newHarness(t).run(value + `
@@ -57,8 +58,8 @@ func TestApplyReadsNothing(t *testing.T) {
 	}
 }
 
-// TestOtherPoliciesLeaveOrder: a policy about other keys does not change in which order a command
-// removes due keys and writes.
+// TestOtherPoliciesLeaveOrder: a policy about other keys does not change the order in which a
+// command removes expired keys and writes.
 func TestOtherPoliciesLeaveOrder(t *testing.T) {
 	newHarness(t).run(`
 		KEYP.POLICY SET p PATTERN other ENFORCE MAX 100s CUT -> +OK

@@ -19,7 +19,8 @@ import (
 	"keyp/ttl"
 )
 
-// keyState is what a policy may change about a key, and what it may not.
+// keyState is the state of a key, with the parts that a policy may change and those that it may
+// not.
 type keyState struct {
 	deadline int64
 	idle     int64  // seconds
@@ -27,7 +28,7 @@ type keyState struct {
 	own      bool   // policies leave its deadline alone
 }
 
-// keyspace gives all keys that are not due, as "database:name".
+// keyspace returns all keys that have not expired, by "database:name".
 func (h *harness) keyspace() map[string]keyState {
 	h.t.Helper()
 	all := map[string]keyState{}
@@ -61,9 +62,9 @@ func (h *harness) keyspace() map[string]keyState {
 	return all
 }
 
-// governed makes a run of random commands in which each database has a policy, and empties the
-// keyspace. RESTORE is left out, to which they do not apply, and so are outboxes, whose streams no
-// command writes.
+// governed returns a run of random commands in which each database has a policy. It leaves out
+// RESTORE, to which policies do not apply. It also leaves out the command that makes an outbox,
+// because no command writes the outbox's stream.
 func governed(t *testing.T, seed uint64, policy string) *fuzzed {
 	data := make([]byte, 1<<16)
 	rng := rand.New(rand.NewPCG(seed, 16))
@@ -79,8 +80,8 @@ func governed(t *testing.T, seed uint64, policy string) *fuzzed {
 	return f
 }
 
-// policyEvents are those that a command which is refused must not raise. Misses are not among them:
-// it may have read.
+// policyEvents are the events that a refused command must not raise. Misses are not among them,
+// because the command may have read.
 const policyEvents = storage.EventGeneric | storage.EventString | storage.EventList |
 	storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream |
 	storage.EventExpired | storage.EventNew | storage.EventOverwritten | storage.EventTypeChanged
@@ -95,7 +96,7 @@ func (f *fuzzed) govern(policy string) {
 	}
 }
 
-// fill makes the keys that random calls name, as far as policies allow that.
+// fill creates the keys that random calls use, if the policies allow it.
 func (f *fuzzed) fill() {
 	for _, line := range strings.Split(strings.TrimSpace(fuzzStore), "\n") {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "CONFIG") {
@@ -104,9 +105,8 @@ func (f *fuzzed) fill() {
 	}
 }
 
-// TestPoliciesOnEveryCommand sends random calls of every command. After each one all keys are as
-// the policy wants them, a command that was refused has changed nothing, and a restart changes
-// nothing.
+// TestPoliciesOnEveryCommand sends random calls of every command. After each call all keys comply
+// with the policy. A refused command has changed nothing, and a restart changes nothing.
 func TestPoliciesOnEveryCommand(t *testing.T) {
 	keepLimits(t)
 	const most = 200_000
@@ -192,8 +192,8 @@ func TestPoliciesOnEveryCommand(t *testing.T) {
 
 func sameValue(a, b keyState) bool { return a.deadline == b.deadline && a.value == b.value }
 
-// TestEveryReadSlides: a command that reads moves the deadlines of those keys whose idle time it
-// ends, and no other ones.
+// TestEveryReadSlides: a command that reads extends the deadlines of exactly those keys whose idle
+// time it resets.
 func TestEveryReadSlides(t *testing.T) {
 	keepLimits(t)
 	f := governed(t, 1, "ENFORCE SLIDE 1000s")
@@ -230,7 +230,7 @@ func TestEveryReadSlides(t *testing.T) {
 	t.Logf("%d commands read: %v", len(slid), slices.Sorted(maps.Keys(slid)))
 }
 
-// TestPolicyCommands goes through the subcommands and their errors.
+// TestPolicyCommands runs the subcommands and checks their errors.
 func TestPolicyCommands(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -308,7 +308,7 @@ func TestPolicyCommands(t *testing.T) {
 	`)
 }
 
-// TestWarningPolicy: a policy that warns changes nothing, and counts what it would do.
+// TestWarningPolicy: a policy that only warns changes nothing, and counts what it would do.
 func TestWarningPolicy(t *testing.T) {
 	var log strings.Builder
 	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true,
@@ -354,8 +354,8 @@ func TestWarningPolicy(t *testing.T) {
 	}
 }
 
-// A command that a policy refuses changes nothing: also the deadlines that it has moved by reading
-// are as they were.
+// TestRefusedSlidesNothing: a command that a policy refuses changes nothing. Deadlines that its
+// reads have extended are set back.
 func TestRefusedSlidesNothing(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -387,8 +387,8 @@ func TestRefusedSlidesNothing(t *testing.T) {
 	}
 }
 
-// TestSliding: who reads moves the deadline, by a tenth at least, up to the limit; that is no
-// change for WATCH, and no event.
+// TestSliding: a read extends the deadline up to the limit, if the extension is at least a tenth.
+// The extension is not a change for WATCH, and raises no event.
 func TestSliding(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -438,7 +438,7 @@ func TestSliding(t *testing.T) {
 	`)
 }
 
-// TestApplyPolicy: APPLY walks over the keys that there are, page by page.
+// TestApplyPolicy: APPLY applies a policy to the existing keys, page by page.
 func TestApplyPolicy(t *testing.T) {
 	h := newHarness(t)
 	const n = 1000
@@ -486,8 +486,8 @@ func TestApplyPolicy(t *testing.T) {
 	must(t, h, "100", "TTL", "a:long")
 }
 
-// TestLargeReadsSlide: a read of a large value, which is a task, moves the deadline as others do.
-// So does one of very many keys.
+// TestLargeReadsSlide: a read of a large value runs as a task, and extends the deadline like any
+// other read. The same is true for a read of very many keys.
 func TestLargeReadsSlide(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s")
@@ -503,8 +503,8 @@ func TestLargeReadsSlide(t *testing.T) {
 	must(t, h, "100", "TTL", "key:7")
 }
 
-// TestLimitCountsFromTheDeadline: a command that gives a key another value, or another name, and
-// leaves the deadline as it is, does not have the time of LIMIT begin again.
+// TestLimitCountsFromTheDeadline: the time of LIMIT does not start again when a command gives a key
+// another value or name and keeps its deadline.
 func TestLimitCountsFromTheDeadline(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s",
@@ -537,7 +537,7 @@ func TestLimitCountsFromTheDeadline(t *testing.T) {
 	`)
 }
 
-// TestWarningCountsOnce: what would be refused counts once, whichever way the command writes.
+// TestWarningCountsOnce: a command that would be refused counts once, however it writes.
 func TestWarningCountsOnce(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "REQUIRE")
@@ -553,8 +553,8 @@ func TestWarningCountsOnce(t *testing.T) {
 	}
 }
 
-// TestPolicyEffects: a command that would have done nothing is not refused, and a key that a policy
-// gives a deadline raises the event of that, once and with no other about deadlines.
+// TestPolicyEffects: a command without any effect is not refused. A key that gets its deadline from
+// a policy raises the event for a deadline once.
 func TestPolicyEffects(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -586,7 +586,7 @@ func TestPolicyEffects(t *testing.T) {
 	`)
 }
 
-// TestRestoreIsExempt: what comes from another server has the deadline that it had there.
+// TestRestoreIsExempt: a key from another server keeps the deadline that it had there.
 func TestRestoreIsExempt(t *testing.T) {
 	h := newHarness(t)
 	h.run("SET k v -> +OK")

@@ -10,8 +10,8 @@ import (
 	"keyp/resp"
 )
 
-// heardBy gives the messages that a connection was sent since it was asked last, as render
-// writes them.
+// heardBy returns the messages that a connection got since the last call, in the notation of
+// render.
 func (f *fakeConn) heardBy() string {
 	var list []string
 	for _, b := range f.pushed {
@@ -22,7 +22,7 @@ func (f *fakeConn) heardBy() string {
 	return strings.Join(list, " ")
 }
 
-// all gives the replies of a command that has any number of them.
+// all returns all replies of a command that may have any number of them.
 func (h *harness) all(line string) string {
 	h.t.Helper()
 	words, _ := resp.SplitArgs([]byte(line))
@@ -36,13 +36,13 @@ func (h *harness) all(line string) string {
 	return strings.Join(list, " ")
 }
 
-// as has client n run the commands to come.
+// as makes client n the one that runs the following commands.
 func (h *harness) as(n uint64) {
 	h.client = h.env.Clients[n]
 	h.ctx.Client = h.client
 }
 
-// expectAll runs lines of "command -> all its replies".
+// expectAll runs lines of the form "command -> all its replies".
 func (h *harness) expectAll(table string) {
 	h.t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
@@ -91,7 +91,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// TestRestricted: RESP2's mode, for each kind of subscription.
+// TestRestricted: in RESP2, each kind of subscription restricts the commands that a client may use.
 func TestRestricted(t *testing.T) {
 	for _, kind := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"} {
 		h, _, _, _ := hosted(t)
@@ -194,8 +194,8 @@ func TestPubSubCommand(t *testing.T) {
 		PUBSUB NUMPAT -> 0`)
 }
 
-// TestSubscriptionsModel compares the registry with plain sets: what publishing reaches, and
-// what is counted.
+// TestSubscriptionsModel compares the registry with plain sets: the receivers of a message, and the
+// counts.
 func TestSubscriptionsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p Subscriptions

@@ -26,7 +26,7 @@ type redisSide struct {
 	in   *bufio.Reader
 }
 
-// startRedis starts a redis-server, or skips the test where none is installed.
+// startRedisSide starts a redis-server, or skips the test if none is installed.
 func startRedisSide(t *testing.T) *redisSide {
 	t.Helper()
 	program := testkit.Program(t, "redis-server")
@@ -53,8 +53,8 @@ func startRedisSide(t *testing.T) *redisSide {
 	return &redisSide{conn, bufio.NewReader(conn)}
 }
 
-// do runs a command and gives its reply as render writes it. What follows each
-// command is an ECHO, whose reply shows where the command's ends.
+// do runs a command, and returns its reply in the notation of render. It sends an ECHO after each
+// command. The reply to ECHO marks the end of the command's reply.
 func (r *redisSide) do(t tb, args ...string) string {
 	t.Helper()
 	const end = "$15\r\n---end-of-it---\r\n"
@@ -97,12 +97,12 @@ var (
 		"9223372036854775807", "-9223372036854775808", "9223372036854775808",
 		"-9223372036854775809",
 	})
-	// noTime has no time to live so short that it ends before the next command.
+	// noTime has no time to live that is so short that the key expires before the next command.
 	noTime = rapid.SampledFrom([]string{"0", "-1", "-100", "", "x", "1.5", " 1", "+1", "01", "-0",
 		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "9223372036854775"})
 	smallInt = rapid.SampledFrom([]string{"0", "1", "-1", "3", "-3", "7", "1000", "-1000", "abc",
 		"9223372036854775807", "-9223372036854775808"})
-	// Not **, which with Redis does not match the empty key, while * does.
+	// The pattern ** is missing: in Redis it does not match the empty key, although * does.
 	somePattern = rapid.SampledFrom([]string{"*", "?", "[ab]", "[^a]", "[a-c]*", "*d", "{a}*", `\a`,
 		`k\ ey`, "[", "[a", "[a-", "[^", "[]", "?*", "", "[c-a]"})
 	someDB = rapid.SampledFrom([]string{"0", "1", "2", "15", "16", "-1", "x",
@@ -114,7 +114,7 @@ var (
 	expiryWord = rapid.SampledFrom([]string{"EX", "PX", "EXAT", "PXAT", "ex"})
 )
 
-// later draws an argument for an expiry: from now on or as an instant, often wrong.
+// later draws an argument for an expiry, as a duration or as an instant. It is often invalid.
 func later(t *rapid.T, now int64, word string) string {
 	at := now + rapid.SampledFrom([]int64{100_000, 200_000, 300_000, -100_000}).Draw(t, "when")
 	if rapid.IntRange(0, 4).Draw(t, "wrong") == 0 {
@@ -132,8 +132,8 @@ func later(t *rapid.T, now int64, word string) string {
 	}
 }
 
-// draws makes the commands, one function for each shape. DBSIZE is not among them:
-// Redis counts keys that have expired and that it has not found yet.
+// draws has one function for each form of command. DBSIZE is missing, because Redis also counts
+// expired keys that it has not found yet.
 var draws = []func(t *rapid.T, now int64) []string{
 	func(t *rapid.T, _ int64) []string { // a key
 		name := rapid.SampledFrom([]string{"GET", "GETDEL", "STRLEN", "INCR", "DECR", "TYPE",
@@ -250,7 +250,7 @@ var draws = []func(t *rapid.T, now int64) []string{
 	},
 }
 
-// sorted puts the items of KEYS' and SCAN's replies in order.
+// sorted sorts the items of the replies to KEYS and SCAN.
 func sorted(args []string, reply string) string {
 	if args[0] != "KEYS" && args[0] != "SCAN" || !strings.HasPrefix(reply, "[") {
 		return reply
@@ -260,16 +260,16 @@ func sorted(args []string, reply string) string {
 	return strings.Join(items, ", ")
 }
 
-// endsBefore says whether a range ends before its string's first byte, of which Redis replies that
-// byte before 8.0.
+// endsBefore reports whether a range ends before the first byte of its string. For such a range,
+// Redis before 8.0 replies with the first byte.
 func endsBefore(args []string, reply string) bool {
 	text, err := strconv.Unquote(reply)
 	return (args[0] == "GETRANGE" || args[0] == "SUBSTR") && strings.HasPrefix(args[3], "-") &&
 		err == nil && len(text) == 1
 }
 
-// Every command answers as Redis does, errors word for word, and leaves the same keys
-// and deadlines behind.
+// TestAgainstRedis: every command has the same reply as in Redis, errors word for word, and leaves
+// the same keys and deadlines.
 func TestAgainstRedis(t *testing.T) {
 	redis := startRedisSide(t)
 	h := newHarness(t)
@@ -281,7 +281,7 @@ func TestAgainstRedis(t *testing.T) {
 		redis.do(t, "HELLO", strconv.Itoa(h.client.Proto))
 		redis.do(t, "FLUSHALL")
 		must(t, h, "+OK", "FLUSHALL")
-		// With these the interesting cases come up sooner.
+		// With these keys the interesting cases come up sooner.
 		for _, key := range []string{"a", "b"} {
 			value := someValue.Draw(t, "initial")
 			redis.do(t, "SET", key, value)

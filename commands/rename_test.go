@@ -7,8 +7,8 @@ import (
 	"keyp/internal/config"
 )
 
-// A renamed command is called by its new name only, by scripts too; one without a name by nobody.
-// Users' rights, and COMMAND, name it as before.
+// TestRenamedCommands: a renamed command can be called only by its new name, also from scripts. A
+// command without a name cannot be called at all. ACL rules and COMMAND still use the old name.
 func TestRenamedCommands(t *testing.T) {
 	h := newHarness(t)
 	if err := h.env.Table.Rename([]config.Rename{{Old: "get", New: "Fetch"},

@@ -2,8 +2,8 @@ package commands
 
 import "testing"
 
-// Who makes, changes or applies a rule has rights to all keys of its pattern, and to its database;
-// others do not even see it.
+// TestRightsOfRules: a user who makes, changes or applies a rule needs rights to all keys of its
+// pattern, and to its database. Other users do not even see the rule.
 func TestRightsOfRules(t *testing.T) {
 	h := newHarness(t)
 	h.env.Clients[1] = h.client

@@ -8,8 +8,8 @@ import (
 	"keyp/storage/object"
 )
 
-// A walk over a large value shows each element that stays, whatever comes and goes, and
-// takes more than one step.
+// TestReplyScan: a scan of a large value returns each element that stays, whatever is added or
+// removed. It takes more than one step.
 func TestReplyScan(t *testing.T) {
 	h := &object.Hash{}
 	for i := range 5000 {

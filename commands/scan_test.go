@@ -69,7 +69,7 @@ func TestScanErrors(t *testing.T) {
 	`)
 }
 
-// scanAll walks all keys with SCAN and says how often each came.
+// scanAll scans all keys, and returns how often each was found.
 func scanAll(h *harness, options ...string) map[string]int {
 	h.t.Helper()
 	found := map[string]int{}
@@ -100,8 +100,8 @@ func byteArgs(args ...string) [][]byte {
 	return list
 }
 
-// Every key is found once while nothing changes, whatever COUNT is, also in one huge
-// slot and after a restart.
+// TestScanFindsAll: while nothing changes, every key is found once, whatever COUNT is. This holds
+// also in one huge slot and after a restart.
 func TestScanFindsAll(t *testing.T) {
 	h := newHarness(t)
 	want := map[string]bool{}
@@ -138,7 +138,8 @@ func TestScanFindsAll(t *testing.T) {
 	}
 }
 
-// A key that is there all the while is found, whatever comes and goes beside it.
+// TestScanBesideChanges: a key that exists during the whole scan is found, whatever other keys are
+// added or removed.
 func TestScanBesideChanges(t *testing.T) {
 	h := newHarness(t)
 	stay := map[string]bool{}

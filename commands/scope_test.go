@@ -9,11 +9,11 @@ import (
 	"keyp/storage"
 )
 
-// confined runs each handler without access to what its scope (Scope) excludes. If the scope
+// confined runs each handler without access to anything that its Scope excludes. If the scope
 // excludes the event loop's state, the host and the connection are nil, so a handler that uses them
-// panics. The store panics if a key's shard is not locked, and Ctx.view if the scope excludes the
-// keyspace. While a handler of a scope without keys runs, another transaction has locked the whole
-// keyspace.
+// panics. The store panics if a key's shard is not locked. Ctx.view panics if the scope excludes
+// the keyspace. While a handler of a scope without keys runs, another transaction has locked the
+// whole keyspace.
 type confined struct {
 	h    *harness
 	loop reach // of the command that is not part of another one
@@ -34,7 +34,7 @@ func confine(h *harness) *confined {
 	return cf
 }
 
-// onLoop is what RunTask is given, and what runs that belongs to the loop.
+// onLoop is passed to RunTask. It runs the parts of a task that need the event loop.
 func (cf *confined) onLoop(fn func()) bool {
 	e := cf.h.env
 	defer func(lent bool, host Host, ofLoop *OfLoop) {
@@ -45,7 +45,7 @@ func (cf *confined) onLoop(fn func()) bool {
 	return true
 }
 
-// reach is what a handler may reach of the loop.
+// reach holds the parts of the event loop that a handler may use.
 type reach struct {
 	c      *Ctx
 	client *Client
@@ -56,7 +56,7 @@ type reach struct {
 	stuck  *time.Timer
 }
 
-// enter takes away what c's scope does not have, until leave.
+// enter removes everything that c's scope does not have, until leave.
 func (cf *confined) enter(c *Ctx) reach {
 	e, client := c.Env, c.Client
 	had := reach{c: c, client: client, conn: client.Conn, host: e.Host, ofLoop: e.OfLoop}
@@ -98,8 +98,7 @@ func (had reach) leave() {
 	e.Host, e.OfLoop, had.c.Client, had.client.Conn = had.host, had.ofLoop, had.client, had.conn
 }
 
-// TestScopes runs random calls of every command. Each may use what its scope has, and
-// nothing else.
+// TestScopes runs random calls of every command. Each may use only what its scope contains.
 func TestScopes(t *testing.T) {
 	keepLimits(t)
 	rng := rand.New(rand.NewPCG(13, 0))
@@ -119,7 +118,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestScopesAreConfined: a handler that uses more than its scope has fails.
+// TestScopesAreConfined: a handler that uses more than its scope contains fails.
 func TestScopesAreConfined(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -154,9 +153,10 @@ func TestScopesAreConfined(t *testing.T) {
 	}
 }
 
-// TestBlockingRunsInline: a session that waits blocked is in lines or has a timer, and its command
-// runs again between those of others; so none is a task, of whatever scope, except as a part of a
-// transaction, or when it finds much before it has waited (Ctx.mayOffload).
+// TestBlockingRunsInline: a blocked session waits in the lines of keys or for a timer, and its
+// command runs again between the commands of others. So a blocking command is never a task,
+// whatever its scope. Exceptions are a part of a transaction, and a command that finds much before
+// it waits (Ctx.mayOffload).
 func TestBlockingRunsInline(t *testing.T) {
 	h := newHarness(t)
 	seen := 0

@@ -72,7 +72,7 @@ func TestEval(t *testing.T) {
 	`)
 }
 
-// TestScriptTime: the clock stands still in a script, also for deadlines.
+// TestScriptTime: the clock stands still while a script runs, also for deadlines.
 func TestScriptTime(t *testing.T) {
 	h := newHarness(t)
 	h.do("SET", "k", "v", "PX", "10")
@@ -104,7 +104,8 @@ func TestScriptCommands(t *testing.T) {
 	`)
 }
 
-// TestScriptCache: scripts that were only run make room for others, those that were loaded stay.
+// TestScriptCache: scripts that only EVAL has added are removed to make room for others. Scripts
+// from SCRIPT LOAD stay.
 func TestScriptCache(t *testing.T) {
 	h := newHarness(t)
 	source := func(i int) string { return fmt.Sprintf("return %d", i) }
@@ -133,7 +134,7 @@ func TestScriptCache(t *testing.T) {
 	}
 }
 
-// TestScriptFromDisk: a script finds keys that are only on disk and that it has not declared.
+// TestScriptFromDisk: a script finds keys that are only on disk, even if it has not declared them.
 func TestScriptFromDisk(t *testing.T) {
 	h := newHarness(t)
 	h.bare = true
@@ -148,7 +149,8 @@ func TestScriptFromDisk(t *testing.T) {
 	}
 }
 
-// TestScriptKill: a script that SCRIPT KILL says it has killed ends, at whatever moment that came.
+// TestScriptKill: if SCRIPT KILL replies that it has killed a script, the script ends, at whatever
+// moment the command came.
 func TestScriptKill(t *testing.T) {
 	const killed = "-ERR Script killed by user with SCRIPT KILL..."
 	const library = "#!lua name=l\nredis.register_function('f', function() return 1 end)"
@@ -197,7 +199,7 @@ func TestScriptKill(t *testing.T) {
 	}
 }
 
-// hookedLog calls a hook for each log entry that has a text.
+// hookedLog calls a hook for each log entry that contains a text.
 type hookedLog struct {
 	line string
 	hook func()
@@ -210,7 +212,7 @@ func (l *hookedLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestScriptStats: what a script calls counts like any command; errors count once.
+// TestScriptStats: the calls of a script count like any other commands. Errors count once.
 func TestScriptStats(t *testing.T) {
 	h := newHarness(t)
 	h.do("RPUSH", "l", "x")
@@ -226,8 +228,8 @@ func TestScriptStats(t *testing.T) {
 	}
 }
 
-// TestScriptCacheIsBounded: scripts that only EVAL named take no more than their bound, whatever
-// their number, and the count of bytes is that of the scripts that are there.
+// TestScriptCacheIsBounded: scripts that only EVAL has added have a limit of memory, whatever their
+// number. The counted bytes are those of the existing scripts.
 func TestScriptCacheIsBounded(t *testing.T) {
 	h := newHarness(t)
 	s := &h.env.Scripts
@@ -262,8 +264,8 @@ func TestScriptCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestLoadedProgramsAreBounded: with maxmemory, scripts and libraries that are kept take no more
-// than their share of it. They are counted in INFO.
+// TestLoadedProgramsAreBounded: with maxmemory, stored scripts and libraries take no more than
+// their share of it. INFO counts them.
 func TestLoadedProgramsAreBounded(t *testing.T) {
 	h := newHarness(t)
 	const limit = 4 << 20
@@ -322,8 +324,8 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 	}
 }
 
-// TestScriptEmitsNoEnd: what waits for the end of a script that others are to be sent is bounded,
-// in whatever way it comes about, and what was published before is heard.
+// TestScriptEmitsNoEnd: messages to other clients wait until the script ends. Their memory is
+// limited, however they are made. Messages from before that limit are sent.
 func TestScriptEmitsNoEnd(t *testing.T) {
 	const most = 1 << 20
 	for name, c := range map[string]struct{ before, call string }{
@@ -367,8 +369,8 @@ func TestScriptEmitsNoEnd(t *testing.T) {
 	}
 }
 
-// TestScriptKilledAtItsEnd: a script that SCRIPT KILL says it has killed replies that, also if it
-// had come to its end.
+// TestScriptKilledAtItsEnd: if SCRIPT KILL replies that it has killed a script, the script's reply
+// says so, even if it had already ended.
 func TestScriptKilledAtItsEnd(t *testing.T) {
 	h := newHarness(t)
 	c, said := &Ctx{Env: h.env, Client: h.client, Out: &resp.Writer{Proto: 2},

@@ -13,8 +13,8 @@ import (
 	"keyp/resp"
 )
 
-// TestPageSessions runs the sessions of redis-cli that pages of docs show: each block that begins
-// with a command. A line like "(10m later)" moves the clock.
+// TestPageSessions runs the redis-cli sessions in the pages of docs, which are the blocks that
+// begin with a command. A line like "(10m later)" moves the clock.
 func TestPageSessions(t *testing.T) {
 	pages, err := filepath.Glob("../docs/features/*.md")
 	if err != nil || len(pages) < 5 {
@@ -42,7 +42,7 @@ func TestPageSessions(t *testing.T) {
 	}
 }
 
-// session gives a block with the replies that its commands get.
+// session returns the block with the replies that its commands get here.
 func session(t *testing.T, block string) string {
 	h := newHarness(t)
 	var out strings.Builder
@@ -71,7 +71,7 @@ func session(t *testing.T, block string) string {
 	return out.String()
 }
 
-// cliText shows a reply of RESP2 as redis-cli does, each line but the first one behind an indent.
+// cliText shows a RESP2 reply in the same way as redis-cli. Each line but the first is indented.
 func cliText(b []byte, indent string) (text string, rest []byte) {
 	line, rest, _ := bytes.Cut(b, []byte("\r\n"))
 	body := string(line[1:])

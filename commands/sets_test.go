@@ -199,8 +199,8 @@ func TestSInterCard(t *testing.T) {
 	`)
 }
 
-// If SPOP takes five times as many members as stay, those that stay are a new set, whose encoding
-// depends on them alone. Redis 7.0's source is the rule.
+// TestSPopEncoding: if SPOP takes five times as many members as remain, the remaining ones form a
+// new set. Its encoding depends only on them, as in the source of Redis 7.0.
 func TestSPopEncoding(t *testing.T) {
 	h := newHarness(t)
 	for taken, want := range map[int]string{500: "\"intset\"", 499: "\"hashtable\""} {
@@ -272,8 +272,8 @@ func TestSRandMember(t *testing.T) {
 	drawsEnd(t, "SADD s a", "SRANDMEMBER s -9000000000000000000")
 }
 
-// drawsEnd: a count that nobody means does not take more memory than a reply may, on its own or
-// called by a script, and ends then.
+// drawsEnd: an absurd count does not take more memory than a reply may have, directly or in a
+// script. The command ends then.
 func drawsEnd(t *testing.T, store, draw string) {
 	t.Helper()
 	const most = 1 << 20
@@ -297,9 +297,9 @@ func drawsEnd(t *testing.T, store, draw string) {
 	}
 }
 
-// SPOP and SRANDMEMBER with a count give so many different members of the set; what SPOP
-// gives is gone, also after a restart, and the rest, its deadline and those of its members
-// stay. Every size of the count goes another way.
+// TestRandomMembersProperty: SPOP and SRANDMEMBER with a count return so many different members of
+// the set. The members that SPOP returns are gone, also after a restart. The rest stays, with its
+// deadline and those of its members. Each range of counts uses a different algorithm.
 func TestRandomMembersProperty(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -350,7 +350,7 @@ func TestRandomMembersProperty(t *testing.T) {
 	})
 }
 
-// replied gives the items of a reply as render writes it, without what nests them.
+// replied returns the items of a reply in the notation of render, without the nesting.
 func replied(text string) []string {
 	const frame = "~[], "
 	var items []string
@@ -368,7 +368,7 @@ func replied(text string) []string {
 	return items
 }
 
-// Any choice is as likely as any other: with 6 numbers and 2 of them there are 15.
+// TestSampleIsFair: all choices are equally likely. There are 15 choices of 2 of 6 numbers.
 func TestSampleIsFair(t *testing.T) {
 	for _, k := range []int{2, 4} { // each a way of its own
 		const rounds = 30000

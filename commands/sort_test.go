@@ -14,7 +14,7 @@ import (
 	"keyp/storage"
 )
 
-// zset makes a key of database 0 a sorted set of these members, scored 0, 1, 2 …
+// zset makes a key of database 0 a sorted set of these members, with the scores 0, 1, 2 …
 func (h *harness) zset(name string, members ...string) {
 	k := h.store.Key(0, []byte(name))
 	h.ctx.Keys = []storage.Key{k}
@@ -200,9 +200,9 @@ func TestSortStore(t *testing.T) {
 	`)
 }
 
-// Keys that only the elements name are on disk after a restart, all of them: none may be
-// taken for missing, whether they are loaded while the command waits or read on the spot.
-// Each counts as one hit or miss, however often the command began.
+// TestSortFindsKeysOnDisk: after a restart all keys that SORT looks up are only on disk. The server
+// must not treat any as missing, whether it loads them while the command waits or reads them
+// directly. Each counts as one hit or miss, however often the command starts again.
 func TestSortFindsKeysOnDisk(t *testing.T) {
 	const n = 300
 	for _, final := range []bool{false, true} {
@@ -242,8 +242,8 @@ func TestSortFindsKeysOnDisk(t *testing.T) {
 	}
 }
 
-// late runs a command as do does, where keys come from disk only when the command, or
-// whoever runs it, asks for them.
+// late runs a command like do. Keys are read from disk only when the command, or the caller, asks
+// for them.
 func (h *harness) late(final bool, args ...string) string {
 	c := &h.ctx
 	c.Args = nil
@@ -273,7 +273,7 @@ func (h *harness) late(final bool, args ...string) string {
 	return "its keys are not found"
 }
 
-// Property: SORT is sorting by numbers, or by texts, and what is cut from it.
+// TestSortSorts: SORT sorts by numbers or by texts, and LIMIT returns a part of the result.
 func TestSortSorts(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -345,7 +345,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// A large list is sorted in a pinned task, unless other keys are looked up.
+// TestSortLarge: a large list is sorted in a pinned task, unless SORT looks up other keys.
 func TestSortLarge(t *testing.T) {
 	h := newHarness(t)
 	for i := range largeValue / 100 {

@@ -19,7 +19,7 @@ import (
 	"keyp/storage"
 )
 
-// observe runs a command as the server does, as if it had taken this long.
+// observe runs a command in the same way as the server, as if it had taken this long.
 func (h *harness) observe(took time.Duration, args ...string) string {
 	list := make([][]byte, len(args))
 	for i, arg := range args {
@@ -71,7 +71,8 @@ func TestCommandStats(t *testing.T) {
 	h.run(`LATENCY HISTOGRAM -> []`)
 }
 
-// LATENCY HISTOGRAM has how late expired keys and elements are removed, too.
+// TestLatenessHistogram: LATENCY HISTOGRAM also shows how late expired keys and elements are
+// removed.
 func TestLatenessHistogram(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	h.run(`
@@ -180,7 +181,7 @@ func TestLatencyMonitor(t *testing.T) {
 	}
 }
 
-// A percentile is never below the value it stands for, and at most 1/32 above it.
+// TestHistogramError: a percentile is never below the true value, and at most 1/32 above it.
 func TestHistogramError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Uint64Range(0, 1<<maxBits-1), 1, 50).Draw(t, "values")
@@ -298,7 +299,7 @@ func TestHuman(t *testing.T) {
 	}
 }
 
-// The cost of statistics for each command that is neither slow nor an error.
+// BenchmarkObserve measures the cost of statistics for a command that is neither slow nor an error.
 func BenchmarkObserve(b *testing.B) {
 	h := newHarness(b)
 	h.client.Addr = "127.0.0.1:1"
@@ -310,8 +311,8 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// INFO counts the values that Redis frees in the background, CONFIG SET appendonly is accepted
-// with a warning, and LATENCY has an event for batches of the reaper that take long.
+// TestLazyFreed: INFO counts the values that Redis frees in the background. CONFIG SET appendonly
+// is accepted with a warning. LATENCY has an event for slow batches of the reaper.
 func TestLazyFreed(t *testing.T) {
 	h := newHarness(t)
 	for i := range 100 {
@@ -363,8 +364,8 @@ func TestAppendOnlyWarning(t *testing.T) {
 	}
 }
 
-// fastClock is a clock whose monotonic reading runs a thousand times too fast, so that
-// whatever is measured takes long.
+// fastClock is a clock whose monotonic time runs a thousand times too fast, so every measured
+// duration is long.
 type fastClock struct{ clock.Clock }
 
 func (c fastClock) Mono() time.Duration { return 1000 * c.Clock.Mono() }
@@ -395,7 +396,7 @@ func TestExpireCycle(t *testing.T) {
 	})
 }
 
-// changesSinceSave is rdb_changes_since_last_save.
+// changesSinceSave returns the rdb_changes_since_last_save of INFO.
 func (h *harness) changesSinceSave() (n int) {
 	h.t.Helper()
 	_, rest, _ := strings.Cut(h.do("INFO", "persistence"), "rdb_changes_since_last_save:")
@@ -405,8 +406,8 @@ func (h *harness) changesSinceSave() (n int) {
 	return n
 }
 
-// TestChangesAsOne: a move from list to list is one change, and what a consumer has pending does
-// not change when it reads it again.
+// TestChangesAsOne: a move from one list to another is one change. A consumer that reads its
+// pending entries again changes nothing.
 func TestChangesAsOne(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -432,8 +433,8 @@ func TestChangesAsOne(t *testing.T) {
 	}
 }
 
-// TestChangesSinceSave: INFO counts the changes of keys that the data file does not have yet, a key
-// once for each command, also after a restart.
+// TestChangesSinceSave: INFO counts the changes that are not in the data file yet. Each command
+// counts once for each key that it changes. The count survives a restart.
 func TestChangesSinceSave(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -481,8 +482,8 @@ func TestChangesSinceSave(t *testing.T) {
 	}
 }
 
-// TestErrorCodes: the first word of an error that a script replies is its code if it looks like
-// one, else ERR is.
+// TestErrorCodes: if the first word of a script's error looks like an error code, it is the code.
+// Otherwise the code is ERR.
 func TestErrorCodes(t *testing.T) {
 	for reply, want := range map[string]string{
 		"ERR x": "ERR", "MYCODE": "MYCODE", "WRONG\r\n": "WRONG", "\xffx y": "ERR",

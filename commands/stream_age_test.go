@@ -64,7 +64,8 @@ func TestXCfgSetMaxAge(t *testing.T) {
 	`)
 }
 
-// Groups keep what they have pending, or lose it, or keep entries.
+// TestMaxAgeGroups: when entries reach the maximum age, groups keep their pending references, lose
+// them, or keep the entries, depending on the option.
 func TestMaxAgeGroups(t *testing.T) {
 	for _, c := range []struct{ option, pending, length string }{
 		{"KEEPREF", `[3, "1700000000000-1", "1700000000000-3", [["c", "3"]]]`, "0"},
@@ -119,7 +120,8 @@ func TestMaxAgeGroups(t *testing.T) {
 	`)
 }
 
-// A group that is set back has not read the entries behind its place, until it comes there again.
+// TestMaxAgeGroupSetBack: if a group's last ID is set back, it has not read the later entries until
+// the ID is beyond them again.
 func TestMaxAgeGroupSetBack(t *testing.T) {
 	table(t, `
 		XADD s 1700000000000-1 a 1 -> "1700000000000-1"
@@ -139,8 +141,8 @@ func TestMaxAgeGroupSetBack(t *testing.T) {
 	`)
 }
 
-// TestMaxAgeAsKey: a stream that ages is a stream for all other commands, and has its age under
-// each name, but not from a payload.
+// TestMaxAgeAsKey: for all other commands, a stream with a maximum age is an ordinary stream. A
+// rename or a copy keeps the maximum age. RESTORE does not.
 func TestMaxAgeAsKey(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -172,7 +174,8 @@ func TestMaxAgeAsKey(t *testing.T) {
 	`)
 }
 
-// KEYP.EXPIRING lists entries by their ids, and KEYP.TIMELINE counts the key at its first one.
+// TestMaxAgeIsListed: KEYP.EXPIRING lists entries by their ids. KEYP.TIMELINE counts the key at the
+// time of its first entry.
 func TestMaxAgeIsListed(t *testing.T) {
 	table(t, `
 		XADD s 1700000000005-1 a 1 -> "1700000000005-1"
@@ -199,7 +202,7 @@ func TestMaxAgeIsListed(t *testing.T) {
 	`)
 }
 
-// agedModel is a stream with a maximum age, as plain as can be.
+// agedModel is a simple model of a stream with a maximum age.
 type agedModel struct {
 	ids     []int // ms since the begin
 	last    int
@@ -213,7 +216,7 @@ func (m *agedModel) acked(id int) bool {
 	return m.read[0] >= id && m.read[1] >= id && !m.pending[0][id] && !m.pending[1][id]
 }
 
-// expire removes what is due.
+// expire removes the entries that have reached the maximum age.
 func (m *agedModel) expire(now int) {
 	m.ids = slices.DeleteFunc(m.ids, func(id int) bool {
 		if m.age == 0 || id+m.age > now || m.refs == "ACKED" && !m.acked(id) {
@@ -229,7 +232,7 @@ func (m *agedModel) expire(now int) {
 
 func agedID(ms int) string { return fmt.Sprintf("%d-1", 1700000000000+ms) }
 
-// state is what XRANGE and XPENDING of both groups reply.
+// state returns the expected replies of XRANGE, and of XPENDING for both groups.
 func (m *agedModel) state() string {
 	var entries []string
 	for _, id := range m.ids {
@@ -246,8 +249,9 @@ func (m *agedModel) state() string {
 	return s
 }
 
-// Property: whatever is added with chosen ids, trimmed, deleted, read, acknowledged and set,
-// exactly the entries are there that are not due, with what is pending; also over restarts.
+// TestMaxAgeProperty: entries are added with chosen ids, trimmed, deleted, read and acknowledged,
+// and the maximum age changes. The stream always has exactly the entries that are not too old, and
+// the right pending ones. Restarts do not change that.
 func TestMaxAgeProperty(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -334,7 +338,7 @@ func TestMaxAgeProperty(t *testing.T) {
 
 var pendingID = regexp.MustCompile(`\["(\d+-1)", "c"`)
 
-// agedState is what agedModel.state describes.
+// agedState returns the replies that agedModel.state predicts.
 func agedState(h *harness) string {
 	s := h.do("XRANGE", "s", "-", "+")
 	for _, g := range []string{"g0", "g1"} {

@@ -316,7 +316,8 @@ func TestXSetID(t *testing.T) {
 	`)
 }
 
-// TestIdempotenceIsShown: XINFO STREAM shows the settings of a stream as soon as it has some.
+// TestIdempotenceIsShown: XINFO STREAM shows the idempotence settings of a stream as soon as it has
+// some.
 func TestIdempotenceIsShown(t *testing.T) {
 	newHarness(t).run(`
 		XADD s 1-1 a 1 -> "1-1"
@@ -408,8 +409,8 @@ func TestStreamsAndOtherCommands(t *testing.T) {
 	`)
 }
 
-// TestStreamWaiters: all who wait for a stream look at it, each once, and who wants a group has an
-// answer when there is no stream any more.
+// TestStreamWaiters: all clients that wait for a stream look at it once. A client that waits for a
+// group gets a reply when the stream is gone.
 func TestStreamWaiters(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters
@@ -483,7 +484,7 @@ func TestStreamWaiters(t *testing.T) {
 		}
 	}
 	serve("reader 2,reader 4,reader 5,")
-	// What happens to groups wakes nobody, but where it may give somebody an answer.
+	// Changes of groups wake no waiter, unless one may get a reply from them.
 	wait("reader 6", false)
 	h.run(`
 		XGROUP CREATE s g 0 -> +OK
@@ -496,15 +497,15 @@ func TestStreamWaiters(t *testing.T) {
 	serve("reader 2,reader 6,")
 }
 
-// lookers run as again says.
+// lookers runs waiters by calling again.
 type lookers struct{ again func(*Client) bool }
 
 func (r *lookers) Again(w *Waiter) bool         { return r.again(w.Client) }
 func (r *lookers) Enough() bool                 { return false }
 func (r *lookers) Load(storage.Key, func(bool)) { panic("all is in memory") }
 
-// TestLatestIsResolvedOnce: a command that waits for what comes behind the last entry goes on
-// behind that.
+// TestLatestIsResolvedOnce: a command that waits for entries after the last one keeps that position
+// when it runs again.
 func TestLatestIsResolvedOnce(t *testing.T) {
 	h := newHarness(t)
 	h.do("XADD", "s", "1-1", "a", "1")
@@ -519,7 +520,7 @@ func TestLatestIsResolvedOnce(t *testing.T) {
 	}
 }
 
-// TestGroupExtremes: a stream comes back whatever its counts are.
+// TestGroupExtremes: a stream with extreme counts is still correct after a restart.
 func TestGroupExtremes(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// groupModel is a stream with a group, as plain as can be. IDs are 1-1, 1-2 and so on.
+// groupModel is a simple model of a stream with a group. IDs are 1-1, 1-2 and so on.
 type groupModel struct {
 	next    int            // sequence number of the next entry
 	entries map[int]bool   // those that are there
@@ -26,7 +26,7 @@ type given struct {
 	count    int64
 }
 
-// ids gives the numbers in order.
+// ids returns the numbers in order.
 func ids[V any](of map[int]V) []int {
 	list := make([]int, 0, len(of))
 	for id := range of {
@@ -38,7 +38,7 @@ func ids[V any](of map[int]V) []int {
 
 func streamIDText(n int) string { return fmt.Sprint("1-", n) }
 
-// state is what XPENDING replies.
+// state returns the expected reply of XPENDING.
 func (m *groupModel) state(now int64) string {
 	var list []string
 	for _, id := range ids(m.pending) {
@@ -53,9 +53,9 @@ func (m *groupModel) state(now int64) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// Property: whatever consumers read, acknowledge, claim and give back, and whatever is removed
-// meanwhile, the pending entries are those that the rules say; also over restarts, and each is
-// delivered as new once.
+// TestGroupProperty: consumers read, acknowledge, claim and give back entries, and some entries are
+// deleted. The pending entries are always those of the model, also over restarts. Each entry is
+// delivered as new only once.
 func TestGroupProperty(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -135,8 +135,8 @@ func (m *groupModel) claim(consumer string, id int, idle, now int64) {
 	}
 }
 
-// readOrClaim takes what was given back, then what is pending for long, the longest first, then new
-// entries.
+// readOrClaim delivers entries that were given back, then those that have been pending longest, and
+// then new ones.
 func (m *groupModel) readOrClaim(consumer string, now int64) {
 	var idle []int
 	for _, id := range ids(m.pending) {
@@ -152,7 +152,7 @@ func (m *groupModel) readOrClaim(consumer string, now int64) {
 	m.read(consumer, 2-len(idle), now)
 }
 
-// order is where a pending entry stands.
+// order returns the position of a pending entry.
 func (m *groupModel) order(id int) int64 {
 	p := m.pending[id]
 	if p.consumer == "" {

@@ -16,7 +16,7 @@ import (
 )
 
 // coldTwins makes two streams with the same entries, groups and pending entries. Most entries of
-// the first one leave memory.
+// the first stream are only on disk.
 func (h *harness) coldTwins(cold, warm string) {
 	h.t.Helper()
 	for _, key := range []string{cold, warm} {
@@ -41,7 +41,7 @@ func (h *harness) coldTwins(cold, warm string) {
 	h.read(warm)
 }
 
-// read has all runs of a stream in memory.
+// read brings all entries of a stream into memory.
 func (h *harness) read(key string) {
 	h.t.Helper()
 	for from := 1; from <= 2000; from += 50 {
@@ -49,7 +49,7 @@ func (h *harness) read(key string) {
 	}
 }
 
-// absentEntries is how many entries of a stream are only on disk.
+// absentEntries returns the number of a stream's entries that are only on disk.
 func (h *harness) absentEntries(key string) (n int) {
 	k := h.store.Key(0, []byte(key))
 	txn := h.store.NewTxn()
@@ -90,9 +90,9 @@ var coldCommands = []string{
 	"XIDMPRECORD KEY pid iid 1-900",
 }
 
-// TestColdCommands: a command replies and does to a stream, whose entries are only on disk, what it
-// does to one in memory, by itself and within transactions and scripts. What it needs is read
-// beside the loop.
+// TestColdCommands: on a stream whose entries are only on disk, commands have the same replies and
+// effects as on one in memory. The test runs them directly, in transactions and in scripts. The
+// needed entries are read outside the event loop.
 func TestColdCommands(t *testing.T) {
 	h := newHarness(t)
 	h.bare = true
@@ -153,7 +153,7 @@ func TestColdCommands(t *testing.T) {
 			reads := h.store.Stats().Loads - before
 			switch {
 			case strings.Contains(command, "MINID 1-130"):
-				// Once it knows how many entries go, it needs further ones.
+				// This command needs further entries once it knows how many to remove.
 			case way == "alone" && !none && reads > 0:
 				t.Errorf("%q: %d reads more with the runs that it wanted", command, reads)
 			case !none && way != "alone" && reads == 0:
@@ -170,8 +170,8 @@ func TestColdCommands(t *testing.T) {
 	}
 }
 
-// TestDamagedRunReplies: a command that needs entries that are damaged on disk replies an error and
-// has changed nothing; others go on.
+// TestDamagedRunReplies: a command that needs entries that are damaged on disk replies with an
+// error and changes nothing. Other commands still work.
 func TestDamagedRunReplies(t *testing.T) {
 	h := newHarness(t)
 	h.bare = true

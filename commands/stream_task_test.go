@@ -9,8 +9,8 @@ import (
 	"keyp/resp"
 )
 
-// fillStream makes a stream of n entries and a group with the consumers one and two. Consumer one
-// has read all but the last fresh entries.
+// fillStream makes a stream of n entries, and a group with the consumers one and two. Consumer one
+// has read all entries except the last fresh ones.
 func (h *harness) fillStream(key string, n, fresh int) {
 	h.t.Helper()
 	for from := 1; from <= n; {
@@ -28,8 +28,8 @@ func (h *harness) fillStream(key string, n, fresh int) {
 	h.do("XGROUP", "CREATECONSUMER", key, "g", "two")
 }
 
-// TestStreamTasks: a command that reads or changes much of a stream is a task, and does what it
-// does within EXEC.
+// TestStreamTasks: a command that reads or changes much of a stream runs as a task, with the same
+// effect as in EXEC.
 func TestStreamTasks(t *testing.T) {
 	h := newHarness(t)
 	const base, key, within = "{s}base", "{s}task", "{s}within"
@@ -110,8 +110,8 @@ func (h *harness) given(args ...string) *Ctx {
 	return c
 }
 
-// TestStreamTaskFindsNothing: a command that is to be a task, and finds that others have read
-// meanwhile what was there, is dispatched again, and waits as any.
+// TestStreamTaskFindsNothing: the entries for a task may be gone before it begins. Then the command
+// is dispatched again, and waits like any other.
 func TestStreamTaskFindsNothing(t *testing.T) {
 	h := newHarness(t)
 	h.fillStream("s", 2000, 2000)
@@ -135,8 +135,8 @@ func TestStreamTaskFindsNothing(t *testing.T) {
 	}
 }
 
-// TestStreamTaskCountsOnce: a command that was a task, found nothing, and waits as any, has been
-// shown to those who monitor once, and looked its keys up as often as one that waited at once.
+// TestStreamTaskCountsOnce: a task finds nothing, and its command then waits. MONITOR shows the
+// command only once. Its key lookups count as if it had waited at once.
 func TestStreamTaskCountsOnce(t *testing.T) {
 	h, _, _, other := hosted(t)
 	h.fillStream("s", 2000, 2000)
@@ -177,8 +177,8 @@ func TestStreamTaskCountsOnce(t *testing.T) {
 	}
 }
 
-// TestTaskWithoutResultCountsOnce: a command that stored nothing as a task, and runs again, was
-// shown once and looked its keys up once.
+// TestTaskWithoutResultCountsOnce: a command that stored nothing as a task runs again. MONITOR
+// shows it once, and its key lookups count once.
 func TestTaskWithoutResultCountsOnce(t *testing.T) {
 	h, _, _, other := hosted(t)
 	for i := range 4000 {
@@ -216,8 +216,8 @@ func TestTaskWithoutResultCountsOnce(t *testing.T) {
 	}
 }
 
-// TestIdempotentsInPortions: a command forgets a bounded number of the idempotent IDs whose time
-// has passed, and none of these counts any more.
+// TestIdempotentsInPortions: one command removes a limited number of the expired idempotent IDs.
+// The other expired IDs are ignored, too.
 func TestIdempotentsInPortions(t *testing.T) {
 	h := newHarness(t)
 	for i := range 3 * manyIdempotents {
@@ -246,8 +246,8 @@ func TestIdempotentsInPortions(t *testing.T) {
 	}
 }
 
-// TestGroupsDoNotChangeStreams: what happens to groups is no change of the key to those who watch
-// or cache it, although those who wait look at it again.
+// TestGroupsDoNotChangeStreams: a change of groups is not a change of the key for clients that
+// watch or cache it. But waiting clients look at the key again.
 func TestGroupsDoNotChangeStreams(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

@@ -2,7 +2,7 @@ package commands
 
 import "testing"
 
-// The digests are those of Redis's own documentation and tests.
+// TestDigest: the digests are those of Redis's documentation and tests.
 func TestDigest(t *testing.T) {
 	table(t, `
 		DIGEST k -> nil

@@ -33,7 +33,8 @@ func TestAppend(t *testing.T) {
 	`)
 }
 
-// Long strings are not written whole when they grow, so this is another way.
+// TestAppendLong: a long string that grows is not written as a whole, so this test covers a
+// different path through the code.
 func TestAppendLong(t *testing.T) {
 	h := newHarness(t)
 	want := ""
@@ -124,7 +125,7 @@ func TestSetRange(t *testing.T) {
 	`)
 }
 
-// proto-max-bulk-len bounds what a string may grow to.
+// TestStringLimit: proto-max-bulk-len limits the length to which a string may grow.
 func TestStringLimit(t *testing.T) {
 	h := newHarness(t)
 	h.run(`config proto-max-bulk-len 1mb`)

@@ -203,7 +203,7 @@ func TestSetExpiry(t *testing.T) {
 	`)
 }
 
-// A deadline that has passed stores nothing, and what was there is gone.
+// TestSetInThePast: SET with a deadline in the past stores nothing and removes the old value.
 func TestSetInThePast(t *testing.T) {
 	table(t, `
 		SET k v PXAT 1700000000000 -> +OK

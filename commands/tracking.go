@@ -22,11 +22,12 @@ import (
 //
 //   - The keys that a command reads are remembered before its transaction ends, so a later change
 //     finds them.
-//   - When a command ends, first the keys that it changed are forgotten, and then those that it read
-//     are remembered. So within EXEC or a script a key that was read is forgotten only if it changed
-//     after the read. Changes by the reaper, which belong to no command, come by way of Changes.
-//   - If a client is told about a key while a command of its own runs, the message follows the reply
-//     of that command. It is sent after the change is durable.
+//   - When a command ends, first the keys that it changed are forgotten, and then those that it
+//     read are remembered. So within EXEC or a script a key that was read is forgotten only if it
+//     changed after the read. Changes by the reaper, which belong to no command, come by way of
+//     Changes.
+//   - If a client is told about a key while a command of its own runs, the message follows the
+//     reply of that command. It is sent after the change is durable.
 //
 // Any goroutine may run a command, so mu guards all fields. The loop sends the messages. It locks
 // mu only while it lists them: a connection that takes a message may ask Tracking about its client,

@@ -32,7 +32,7 @@ func newCachers(t *testing.T) *cachers {
 	return cs
 }
 
-// as runs a command for a client, and what the loop does behind it.
+// as runs a command for a client, and then does the same as the event loop after a command.
 func (cs *cachers) as(name, command string) {
 	cs.t.Helper()
 	cs.client = cs.clients[name]
@@ -42,7 +42,7 @@ func (cs *cachers) as(name, command string) {
 	cs.env.Changes.Deliver()
 }
 
-// heard gives what a client was sent since it was asked last.
+// heard returns the messages that a client got since the last call.
 func (cs *cachers) heard(name string) string {
 	conn := cs.clients[name].Conn.(*fakeConn)
 	var list []string
@@ -55,11 +55,11 @@ func (cs *cachers) heard(name string) string {
 		`["message", "__redis__:invalidate", `, "message "), `"`, "")
 }
 
-// play goes through steps, one a line:
+// play runs steps, one for each line:
 //
 //	a: GET k -> "v"       the client's command, as in harness.run
-//	a hears [k]] [l]]     the messages it got since it was asked last, in short
-//	pass                  the loop's pass ends
+//	a hears [k]] [l]]     its messages since the last such line, in short
+//	pass                  one round of the event loop ends
 func (cs *cachers) play(steps string) {
 	cs.t.Helper()
 	for n, line := range strings.Split(steps, "\n") {
@@ -142,7 +142,7 @@ func TestTracking(t *testing.T) {
 	`)
 }
 
-// TestTrackingExpiry: whoever finds a key that is due, or nobody.
+// TestTrackingExpiry: clients are notified of expired keys, whether a command finds them or not.
 func TestTrackingExpiry(t *testing.T) {
 	cs := newCachers(t)
 	cs.play(`
@@ -222,8 +222,8 @@ func TestTrackingOptions(t *testing.T) {
 	`)
 }
 
-// TestTrackingTransactions: what is read within EXEC is remembered, and the order of reads and
-// changes within it is that of the commands.
+// TestTrackingTransactions: reads in EXEC are tracked. Reads and changes in it count in the order
+// of the commands.
 func TestTrackingTransactions(t *testing.T) {
 	newCachers(t).play(`
 		a: CLIENT TRACKING on -> +OK
@@ -405,8 +405,8 @@ func TestTrackingRedirect(t *testing.T) {
 	`)
 }
 
-// TestTrackingTable: it is as large as tracking-table-max-keys says; who has read what leaves
-// it is notified, and so the figures of INFO.
+// TestTrackingTable: tracking-table-max-keys limits the table. When a key leaves the table, the
+// clients that have read it are notified, and the figures in INFO change.
 func TestTrackingTable(t *testing.T) {
 	cs := newCachers(t)
 	info := func(want string) {
@@ -462,7 +462,7 @@ func TestTrackingTable(t *testing.T) {
 	}
 }
 
-// TestTrackingTableShrinks: no further command is needed for hundreds of keys to leave it.
+// TestTrackingTableShrinks: hundreds of keys leave the table without any further command.
 func TestTrackingTableShrinks(t *testing.T) {
 	cs := newCachers(t)
 	cs.as("a", "CLIENT TRACKING on -> +OK")
@@ -475,7 +475,7 @@ func TestTrackingTableShrinks(t *testing.T) {
 	}
 }
 
-// TestTrackingManyReaders: of one key.
+// TestTrackingManyReaders: many clients read the same key, and each is notified once.
 func TestTrackingManyReaders(t *testing.T) {
 	cs := newCachers(t)
 	for id := uint64(10); id < 100; id++ {
@@ -501,8 +501,8 @@ func TestTrackingManyReaders(t *testing.T) {
 	}
 }
 
-// TestTrackingTableBytes: neither long names nor many readers make the table larger than
-// tracking-table-max-keys allows, and what it is said to take is what its entries take.
+// TestTrackingTableBytes: long names or many readers do not make the table larger than
+// tracking-table-max-keys allows. Its counted size is that of its entries.
 func TestTrackingTableBytes(t *testing.T) {
 	cs := newCachers(t)
 	tr := &cs.env.Tracking
@@ -552,7 +552,7 @@ func TestTrackingTableBytes(t *testing.T) {
 	check(0)
 }
 
-// TestTrackingOfMigrate: who has cached a key that MIGRATE deletes is notified.
+// TestTrackingOfMigrate: a client that has cached a key is notified when MIGRATE deletes the key.
 func TestTrackingOfMigrate(t *testing.T) {
 	target, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -577,7 +577,8 @@ func TestTrackingOfMigrate(t *testing.T) {
 	`)
 }
 
-// TestCachingEndsBesideTheLoop: CLIENT CACHING is about the next command, also if that is a job.
+// TestCachingEndsBesideTheLoop: CLIENT CACHING applies to the next command, even if that runs as a
+// task.
 func TestCachingEndsBesideTheLoop(t *testing.T) {
 	newCachers(t).play(`
 		a: CLIENT TRACKING on OPTIN -> +OK
@@ -593,8 +594,8 @@ func TestCachingEndsBesideTheLoop(t *testing.T) {
 	`)
 }
 
-// A client with BCAST hears only of keys that its user may read. The rights of when they changed
-// count.
+// TestTrackingRights: a client with BCAST is notified only of keys that its user may read. The
+// rights at the time of the change count.
 func TestTrackingRights(t *testing.T) {
 	newCachers(t).play(`
 		b: ACL SETUSER app on nopass ~app:* %W~write:* +@all -> +OK

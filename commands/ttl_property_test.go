@@ -11,12 +11,12 @@ import (
 	"keyp/ttl"
 )
 
-// The correctness properties of the Keyp TTL design, through commands and storage,
-// with a clock that the test moves and restarts in between. rapid runs each with at
+// These tests check the correctness properties of Keyp's TTL design through commands and storage.
+// The test moves the clock, and restarts the server in between. rapid runs each property with at
 // least 100 cases.
 
-// property runs prop for each case on an empty keyspace, in one store for all of them:
-// a case starts where the clock and the log stand after the one before it.
+// property runs prop for each case on an empty keyspace. All cases use the same store, so the clock
+// and the log continue from the case before.
 func property(t *testing.T, name string, prop func(t *rapid.T, h *harness)) {
 	t.Run(name, func(t *testing.T) {
 		h := newHarness(t)
@@ -40,7 +40,7 @@ var (
 	anyWait = rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 200_000))
 )
 
-// way is one of the commands that give a key a deadline, n of its units from now.
+// way is a command that gives a key a deadline, n of its units from now.
 type way struct {
 	name string
 	unit ttl.Unit
@@ -94,8 +94,7 @@ func drawWay(t *rapid.T) way {
 	}).Draw(t, "command")
 }
 
-// expireIn makes key exist with value and a deadline, by a way that is drawn, and
-// says when its time comes.
+// expireIn creates key with value and a deadline, by a random command. It returns the deadline.
 func expireIn(t *rapid.T, h *harness, key, value string) (deadline int64) {
 	t.Helper()
 	w, n, now := drawWay(t), anyTTL.Draw(t, "ttl"), h.clock.Now()
@@ -203,7 +202,7 @@ func TestPropertyPersist(t *testing.T) {
 		})
 }
 
-// questions are commands to which an expired key answers as a missing one does.
+// questions are commands that have the same reply for an expired key as for a missing one.
 var questions = []struct {
 	want string
 	args []string // the key stands for "k"
@@ -258,7 +257,7 @@ func TestPropertyExpiration(t *testing.T) {
 				}
 				must(t, h, questions[i].want, args...)
 			}
-			// It is removed, not only hidden.
+			// The key is removed, not only hidden.
 			h.store.SetActiveExpire(true)
 			await.Until(t, "no key and no deadline is left", func() bool {
 				keys, expires := h.store.Count(0)
@@ -305,7 +304,7 @@ func TestPropertyRoundTrip(t *testing.T) {
 		})
 }
 
-// invalid draws a TTL command with wrong arguments, and the error it must give.
+// invalid draws a TTL command with wrong arguments, and returns it with the expected error.
 func invalid(t *rapid.T, key string) (args []string, want string) {
 	name := rapid.SampledFrom([]string{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"}).Draw(t,
 		"command")

@@ -8,7 +8,7 @@ import (
 	"keyp/storage/object"
 )
 
-// madeOfType makes the key k of each type.
+// madeOfType has a command for each type that creates the key k.
 var madeOfType = map[object.Type]string{
 	object.TypeString: "SET k v",
 	object.TypeHash:   "HSET k f v g w",
@@ -21,12 +21,12 @@ var madeOfType = map[object.Type]string{
 	object.TypeDelay:  "KEYP.DELAY ADD k id 1700000000500 payload",
 }
 
-// movesNot are types whose values are others under another name: a lease has another token there,
-// and no copy.
+// movesNot are types whose values change when the key is renamed or copied. A lease then has
+// another token.
 var movesNot = map[object.Type]bool{object.TypeLease: true}
 
-// TestEveryType: what commands do with keys of any type they do with all, so that none is forgotten
-// when one comes.
+// TestEveryType: commands for keys of any type work for each type. The test fails for a new type
+// that is not listed here.
 func TestEveryType(t *testing.T) {
 	for _, typ := range storage.Types {
 		t.Run(typ.String(), func(t *testing.T) {

@@ -469,7 +469,7 @@ func TestZCombineErrors(t *testing.T) {
 	`)
 }
 
-// A count that nobody means does not take all memory.
+// TestZRandMemberTooMany: an absurd count does not take all memory.
 func TestZRandMemberTooMany(t *testing.T) {
 	drawsEnd(t, "ZADD z 1 m", "ZRANDMEMBER z -4611686018427387903 WITHSCORES")
 }
@@ -535,7 +535,8 @@ func TestZScan(t *testing.T) {
 	`)
 }
 
-// Sorted sets end at their deadline, which commands that change them leave alone.
+// TestZSetExpires: a sorted set is gone at its deadline. Commands that change the set keep its
+// deadline.
 func TestZSetExpires(t *testing.T) {
 	table(t, `
 		ZADD z 1 a 2 b -> 2
@@ -567,7 +568,7 @@ func TestZSetExpires(t *testing.T) {
 	`)
 }
 
-// A hit or a miss of a reading command is counted; wrong types are hits.
+// TestZSetHits: each read counts as a hit or a miss. A wrong type counts as a hit.
 func TestZSetHits(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -585,7 +586,7 @@ func TestZSetHits(t *testing.T) {
 	}
 }
 
-// Past the limits of small sorted sets all commands do the same.
+// TestLargeZSet: all commands work the same beyond the limits of small sorted sets.
 func TestLargeZSet(t *testing.T) {
 	for _, save := range []bool{true, false} {
 		h := newHarness(t)
@@ -619,10 +620,10 @@ func TestLargeZSet(t *testing.T) {
 	}
 }
 
-// zmodel is a sorted set as simple as can be.
+// zmodel is a simple model of a sorted set.
 type zmodel map[string]float64
 
-// sorted gives the members in order, with their scores.
+// sorted returns the members in order.
 func (m zmodel) sorted() (members []string) {
 	for member := range m {
 		at := 0
@@ -635,8 +636,8 @@ func (m zmodel) sorted() (members []string) {
 	return members
 }
 
-// TestZSetLikeModel: after any commands, over restarts and whether the sorted set is
-// small or large, ranges, ranks and counts are those of the model.
+// TestZSetLikeModel: after any commands, ranges, ranks and counts are those of the model. This
+// holds for small and large sorted sets, and over restarts.
 func TestZSetLikeModel(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -681,7 +682,7 @@ func TestZSetLikeModel(t *testing.T) {
 	})
 }
 
-// checkZSet compares what the commands say of the key z with the model.
+// checkZSet compares the replies about the key z with the model.
 func checkZSet(h *harness, t *rapid.T, model zmodel, m string, s float64, text string) {
 	t.Helper()
 	all := model.sorted()
@@ -713,7 +714,8 @@ func checkZSet(h *harness, t *rapid.T, model zmodel, m string, s float64, text s
 	}
 }
 
-// hotZSet prepares a large sorted set, and commands on it that a busy server runs.
+// hotZSet prepares a large sorted set. It returns frequent commands on it, and a function that runs
+// one.
 func hotZSet(tb testing.TB) (run func(args [][]byte), list [][]string) {
 	h := newHarness(tb)
 	h.store.SetEvents(0) // as in a server that nobody listens to
@@ -744,8 +746,8 @@ func hotZSet(tb testing.TB) (run func(args [][]byte), list [][]string) {
 	}
 }
 
-// The memory that these commands need does not depend on how long the sorted set is or
-// where in it they look.
+// TestHotZSetCommandsAllocateLittle: the memory that these commands need does not depend on the
+// length of the sorted set, or on the position in it.
 func TestHotZSetCommandsAllocateLittle(t *testing.T) {
 	run, list := hotZSet(t)
 	for _, words := range list {

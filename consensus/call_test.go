@@ -21,7 +21,7 @@ func serving(t *testing.T, node uint64, fn serve) *stand {
 	return newStand(t, node, func(o *TransportOptions) { o.Serve = fn })
 }
 
-// ask calls one transport from another, and returns the answer as far as it was read.
+// ask calls one transport from another, and returns the part of the answer that was read.
 func ask(t *testing.T, from, to *stand, request string) (string, error) {
 	t.Helper()
 	r, err := from.Ask(t.Context(), to.addr, to.o.Me.Node, []byte(request))
@@ -33,7 +33,8 @@ func ask(t *testing.T, from, to *stand, request string) (string, error) {
 	return string(b), err
 }
 
-// An answer of any length, written in any pieces, arrives whole. Serve gets the caller's number.
+// TestCalls: an answer of any length, written in any pieces, arrives whole. Serve gets the caller's
+// number.
 func TestCalls(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 3*partSize/16+1)
 	a := newStand(t, 1, nil)
@@ -61,7 +62,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// An answer that ends with any error, or with the end of the connection, is not whole.
+// TestCallsFail: an answer that ends with an error, or with the end of the connection, is not
+// whole.
 func TestCallsFail(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(ctx context.Context, _ uint64, request []byte, w io.Writer) error {
@@ -94,7 +96,7 @@ func TestCallsFail(t *testing.T) {
 	}
 }
 
-// A request longer than maxRequest is refused.
+// TestCallsBoundRequests: a request longer than maxRequest is refused.
 func TestCallsBoundRequests(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(_ context.Context, _ uint64, _ []byte, w io.Writer) error {
@@ -105,8 +107,8 @@ func TestCallsBoundRequests(t *testing.T) {
 	}
 }
 
-// A call ends when the caller closes it, when its context ends, and when either side closes its
-// transport.
+// TestCallsEnd: a call ends when the caller closes it, when its context ends, and when either side
+// closes its transport.
 func TestCallsEnd(t *testing.T) {
 	for _, how := range []string{"closed", "context", "caller's transport", "called transport"} {
 		t.Run(how, func(t *testing.T) {
@@ -152,8 +154,8 @@ func TestCallsEnd(t *testing.T) {
 	}
 }
 
-// A transport answers a limited number of calls of each member at once and refuses more. Other
-// members still get answers, and the end of a call makes room for another.
+// TestCallsAtOnce: a transport answers a limited number of calls of each member at once and refuses
+// more. Other members still get answers. When a call ends, another one is accepted.
 func TestCallsAtOnce(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(ctx context.Context, _ uint64, _ []byte, w io.Writer) error {
@@ -198,8 +200,8 @@ func TestCallsAtOnce(t *testing.T) {
 	})
 }
 
-// Both sides of a call are checked: a caller without the secret, of another cluster, or for another
-// member gets no answer.
+// TestCallsAreChecked: both sides of a call are checked. A caller without the secret, of another
+// cluster, or for another member gets no answer.
 func TestCallsAreChecked(t *testing.T) {
 	b := serving(t, 2, func(_ context.Context, _ uint64, _ []byte, w io.Writer) error {
 		t.Error("a call is answered")
@@ -223,7 +225,7 @@ func TestCallsAreChecked(t *testing.T) {
 	}
 }
 
-// A change of any byte of an answer makes reading it fail.
+// TestAnswersAreChecked: if any byte of an answer is changed, reading it fails.
 func TestAnswersAreChecked(t *testing.T) {
 	var whole bytes.Buffer
 	for _, f := range []Frame{{Kind: KindPart, Body: []byte("abc")},
@@ -262,7 +264,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// If a caller reads nothing, the answering side gives up after a while.
+// TestCallersThatReadNothing: if a caller reads nothing, the answering side gives up after a while.
 func TestCallersThatReadNothing(t *testing.T) {
 	ended := make(chan error, 1)
 	a := newStand(t, 1, nil)

@@ -75,7 +75,7 @@ func (d *files) open() {
 	d.saved()
 }
 
-// saved records the term, vote and base on disk, when everything is synced.
+// saved stores the term, vote and base that are on disk, after everything was synced.
 func (d *files) saved() {
 	h := d.Hard()
 	d.term, d.vote, d.base = h.GetTerm(), h.GetVote(), d.Base().Index
@@ -88,8 +88,7 @@ func (d *files) Begin(later func(f func()), snapshot func() (*pb.Snapshot, error
 
 func (d *files) Vote() (term, vote uint64) { return d.term, d.vote }
 
-// Saved returns the index of the last entry on disk. It does not count a base before that is on
-// disk.
+// Saved returns the index of the last entry on disk. A base that is not on disk yet does not count.
 func (d *files) Saved() uint64 {
 	if d.Base().Index > d.base {
 		return d.base

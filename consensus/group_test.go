@@ -81,7 +81,7 @@ func (x *plainMachine) Failed(err error) {
 	x.fails <- err
 }
 
-// ready reports whether it leads, and has all of the terms before.
+// ready reports whether the machine leads and has applied all entries of earlier terms.
 func (x *plainMachine) ready() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -110,7 +110,7 @@ type process struct {
 	log     *memLog
 }
 
-// latch passes messages on to a group that is there later.
+// latch holds messages back until its group exists.
 type latch struct {
 	ready chan struct{}
 	g     *Group
@@ -155,8 +155,8 @@ func newProcesses(t *testing.T, n uint64, change func(log *memLog)) []*process {
 	return all
 }
 
-// TestGroupsOverConnections: three members agree over real connections and in real time, with
-// several proposing goroutines, a fast and a slow disk, and after the leader has ended.
+// TestGroupsOverConnections: three members agree over real connections and in real time. Several
+// goroutines propose, the disk is fast or slow, and the leader ends in between.
 func TestGroupsOverConnections(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		t.Run(fmt.Sprintf("slow disk %v", slow), func(t *testing.T) {
@@ -396,10 +396,10 @@ func fillUp(t *testing.T, s *sim) {
 	s.until("all is committed", func() bool { return leader.g.Status().Committed >= last })
 }
 
-// TestElectionTime: after the leader has crashed, another member leads before its clients have
-// dialed the old one five times, which takes 400 ms, or soon after. The time is simulated. Two
-// members may campaign at the same time, and then again: so the limit is exceeded about three times
-// in 12,000.
+// TestElectionTime: after the leader has crashed, another member leads soon, usually before its
+// clients have dialed the old one five times, which takes 400 ms. The time is simulated. Two
+// members may campaign at the same time, even repeatedly, so the limit is exceeded about three
+// times in 12,000.
 func TestElectionTime(t *testing.T) {
 	const rounds = 100
 	var took []time.Duration

@@ -231,7 +231,7 @@ func TestHandshakeVersions(t *testing.T) {
 }
 
 // TestTransportVersions: a member refuses another one with a different version, whichever of them
-// calls, logs that, and delivers none of its messages. Its other connections still work.
+// calls. It logs that, and delivers none of its messages. Its other connections still work.
 func TestTransportVersions(t *testing.T) {
 	var lines logLines
 	logger := slog.New(slog.NewTextHandler(&lines, nil))

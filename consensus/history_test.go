@@ -112,7 +112,8 @@ func (s *sim) act() {
 	}
 }
 
-// partition cuts links: one, all of a member, or those between two parts; one way or both.
+// partition cuts links: a single one, all links of a member, or those between two parts. It cuts
+// one direction or both.
 func (s *sim) partition() {
 	s.partitions++
 	list, both := s.sorted(), s.one(2)
@@ -158,7 +159,8 @@ func (s *sim) heal() {
 	clear(s.far)
 }
 
-// distance delays messages on some links: on all to a member, on all from it, or on random ones.
+// distance delays messages on some links: on all links to a member, on all links from it, or on
+// random ones.
 func (s *sim) distance() {
 	one, list := s.pick(func(*simMember) bool { return true }).id, s.sorted()
 	if m := s.pick((*simMember).leads); m != nil && s.one(2) {
@@ -329,8 +331,8 @@ func (s *sim) settle() {
 		}
 		conf = leader.state.applied.Conf
 		for _, id := range slices.Concat(conf.GetVoters(), conf.GetLearners()) {
-			// As long as it does not know that the change of members has ended, it needs those that
-			// left.
+			// A member that does not know yet that the change of members has ended still needs the
+			// members that left.
 			if a := s.members[id].state.applied; a.Index < index ||
 				len(a.Conf.GetVotersOutgoing()) > 0 {
 				return false
@@ -416,7 +418,7 @@ func simulate(seed uint64, rounds int, disk NewDisk) (s *sim, err error) {
 	return observeOn(seed, disk, func(s *sim) { s.run(rounds) })
 }
 
-// observe runs play on a new group. A failed check is its error.
+// observe runs play on a new group. It returns a failed check as an error.
 func observe(seed uint64, play func(s *sim)) (s *sim, err error) {
 	return observeOn(seed, newMemDisk, play)
 }
@@ -457,8 +459,9 @@ func isLibrary(p any) bool {
 	return false
 }
 
-// TestSimulation runs histories: a few, as many as fit the duration KEYP_CONSENSUS, or only the one
-// of KEYP_CONSENSUS_SEED. KEYP_CONSENSUS_TRACE prints the events.
+// TestSimulation runs a few histories. With KEYP_CONSENSUS it runs as many as fit into that
+// duration, and with KEYP_CONSENSUS_SEED only the one of that seed. KEYP_CONSENSUS_TRACE prints the
+// events.
 func TestSimulation(t *testing.T) {
 	least := 20
 	if testkit.Long() {

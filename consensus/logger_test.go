@@ -28,7 +28,7 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// logLines are what several goroutines log.
+// logLines collects the log lines of several goroutines.
 type logLines struct {
 	mu struct {
 		sync.Mutex

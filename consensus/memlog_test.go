@@ -29,7 +29,7 @@ func (im *image) term(index uint64) (term uint64, ok bool) {
 	}
 }
 
-// has reports whether an entry is there, or a base that stands for it.
+// has reports whether an entry is there, or is covered by the base.
 func (im *image) has(index, term uint64) bool {
 	t, ok := im.term(index)
 	return index < im.base.Index || ok && t == term
@@ -64,15 +64,15 @@ func (im *image) apply(c change) {
 // SimDisk is a member's log in the simulation, with access to the content of its disk.
 type SimDisk interface {
 	Log
-	// Begin is called at each start of the process. later schedules the end of a sync; snapshot
+	// Begin is called at each start of the process. later schedules the end of a sync. snapshot
 	// implements Snapshot.
 	Begin(later func(f func()), snapshot func() (*pb.Snapshot, error))
-	// Vote is the term and vote on disk, and Saved the index of the last entry there. Has reports
-	// whether an entry is, or a base that stands for it.
+	// Vote returns the term and vote on disk, and Saved the index of the last entry there. Has
+	// reports whether an entry is on disk or is covered by the base there.
 	Vote() (term, vote uint64)
 	Saved() uint64
 	Has(index, term uint64) bool
-	// Compact makes the log begin later: after the entry older or another one up to now. The
+	// Compact makes the log begin later: after the entry older, or after a later one up to now. The
 	// machine has everything up to now on disk.
 	Compact(older, now Base)
 	// Fail makes the next sync fail, and Failing reports whether it will.
@@ -86,7 +86,7 @@ type SimDisk interface {
 type memLog struct {
 	now, disk image
 	changes   []change // since the last sync
-	// later runs the end of a sync, whenever the disk has it; nil: at once.
+	// later runs the end of a sync when the disk has the data. If it is nil, a sync ends at once.
 	later    func(f func())
 	snapshot func() (*pb.Snapshot, error)
 	fails    error // of the next sync

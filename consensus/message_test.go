@@ -47,7 +47,7 @@ func drawMessage(t *rapid.T) *Message {
 		Raft: m}
 }
 
-// equal compares as the library sees messages: a field that is not there is zero.
+// equal compares messages as the library sees them: a missing field is zero.
 func equal(a, b *Message) bool {
 	plain := func(m *pb.Message) *pb.Message {
 		m = proto.Clone(m).(*pb.Message)
@@ -99,7 +99,7 @@ func TestPropertyMessages(t *testing.T) {
 	})
 }
 
-// TestPropertyDamage: a frame of which a bit is changed, or the end is missing, is refused.
+// TestPropertyDamage: a frame with a changed bit or a missing end is refused.
 func TestPropertyDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wire, err := AppendMessage(nil, drawMessage(t))
@@ -120,7 +120,8 @@ func TestPropertyDamage(t *testing.T) {
 	})
 }
 
-// FuzzMessage: a body is refused, or its message, appended and parsed again, is the same.
+// FuzzMessage: a body is either refused, or its message stays the same when it is appended and
+// parsed again.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte{})
 	rapid.Check(f, func(t *rapid.T) {
@@ -165,7 +166,7 @@ func TestFrameLimits(t *testing.T) {
 	}
 }
 
-// TestWhole: only a frame that is whole in the buffer can be read without waiting.
+// TestWhole: Whole is true only for a frame that can be read from the buffer without waiting.
 func TestWhole(t *testing.T) {
 	wire := AppendFrame(nil, KindProof, 1, []byte("body"))
 	for n := range len(wire) + 1 {

@@ -22,18 +22,18 @@ import (
 
 // The simulation
 //
-// All members of a group run in one goroutine. Everything that happens is an event with an instant:
-// a message arrives, a timer fires, a sync ends. All delays are drawn from one seed, so a seed
-// gives the same history again. Each member has its own disk (a memLog or another SimDisk), and a
-// clock with its own rate. The rates of two clocks differ by up to 8 percent; the lease allows for
-// 10.
+// All members of a group run in one goroutine. Everything that happens is an event at a certain
+// time: a message arrives, a timer fires, a sync ends. All delays are drawn from one seed, so a
+// seed gives the same history again. Each member has its own disk (a memLog or another SimDisk),
+// and a clock with its own rate. The rates of two clocks differ by up to 8 percent, and the lease
+// allows for 10.
 //
-// A crash loses what is not synced, or a part of it. A process that is stopped does nothing, while
-// its clock goes on; when it continues, what has come meanwhile happens first. The network delays,
-// loses, doubles and reorders messages, some by seconds, and links are cut one way or both.
+// A crash loses the unsynced data, or a part of it. A stopped process does nothing, while its clock
+// goes on. When it continues, it first handles everything that has arrived in the meantime. The
+// network delays, loses, doubles and reorders messages, some by seconds. Links are cut in one
+// direction or both.
 //
-// After each event all of the simulation's checks are made: see sim.check, simMachine and
-// simNet.Send.
+// After each event all checks of the simulation run: see sim.check, simMachine and simNet.Send.
 
 // failure is the result of a failed check.
 type failure struct{ text string }
@@ -81,7 +81,7 @@ type sim struct {
 	watch     func(m *Message)            // sees all that is sent, unless nil
 	past      [1000]simSent               // some of that
 
-	// What has been seen of the group as a whole.
+	// These fields describe the group as a whole, as far as the simulation has seen it.
 	sums       map[uint64]uint64 // of all entries up to an index
 	terms      map[uint64]uint64 // of committed entries
 	leaders    map[uint64]uint64 // by term
@@ -120,7 +120,7 @@ func newSim(seed uint64, disk NewDisk) *sim {
 	return s
 }
 
-// simRandom is the library's source of random numbers.
+// simRandom is the source of random numbers for the library.
 type simRandom struct{ random *rand.Rand }
 
 func (r simRandom) Read(b []byte) (int, error) {
@@ -200,7 +200,7 @@ func (s *sim) sorted() []*simMember {
 	return list
 }
 
-// pick draws one of the members for which is returns true; nil if there is none.
+// pick draws one of the members for which is returns true. It returns nil if there is none.
 func (s *sim) pick(is func(m *simMember) bool) *simMember {
 	list := slices.DeleteFunc(s.sorted(), func(m *simMember) bool { return !is(m) })
 	if len(list) == 0 {
@@ -209,8 +209,8 @@ func (s *sim) pick(is func(m *simMember) bool) *simMember {
 	return list[s.random.IntN(len(list))]
 }
 
-// check looks at the leases. A new one begins with an event, so looking after each finds any two
-// that overlap.
+// check checks that two leases never overlap. A lease begins with an event, so a check after each
+// event finds every overlap.
 func (s *sim) check() {
 	holder := uint64(0)
 	for _, m := range s.members {
@@ -472,9 +472,9 @@ func (n simNet) Send(m *Message) bool {
 }
 
 // cutLater reports whether the disk ends with an entry of a later term than term, because a later
-// leader has replaced entries. One sync may have ended for both, so the answer to the earlier
-// leader is sent too. That leader cannot commit the replaced entries: a majority has voted for the
-// later leader without having them, and accepts none of the earlier term any more.
+// leader has replaced entries. One sync may have ended for both terms, so the answer to the earlier
+// leader is sent too. That leader cannot commit the replaced entries. A majority has voted for the
+// later leader without having them, and accepts nothing of the earlier term any more.
 func cutLater(disk SimDisk, term uint64) bool {
 	for now, _ := disk.Vote(); now > term; now-- {
 		if disk.Has(disk.Saved(), now) {
@@ -508,8 +508,8 @@ func (m *simMember) receive(wire []byte) {
 	}
 }
 
-// simMachine runs commands as the server does: a leader before they are committed, all others
-// afterwards.
+// simMachine runs commands in the same way as the server. A leader runs them before they are
+// committed, and all other members afterwards.
 type simMachine struct {
 	m       *simMember
 	leading bool
@@ -521,14 +521,14 @@ type simMachine struct {
 // simAhead is an entry that has run before it was applied.
 type simAhead struct{ index, term, hash uint64 }
 
-// hashOf is an entry's content, without the index and term.
+// hashOf returns a hash of an entry's content, without the index and term.
 func hashOf(data []byte) uint64 {
 	h := fnv.New64a()
 	h.Write(data)
 	return h.Sum64()
 }
 
-// executed is the last entry whose effect is seen here.
+// executed returns the index of the last entry that has run here.
 func (x *simMachine) executed() uint64 {
 	if n := len(x.ahead); n > 0 {
 		return x.ahead[n-1].index
@@ -536,7 +536,7 @@ func (x *simMachine) executed() uint64 {
 	return x.m.state.applied.Index
 }
 
-// ready says that the machine may propose.
+// ready reports whether the machine may propose.
 func (x *simMachine) ready() bool { return x.leading && x.m.state.applied.Index >= x.first }
 
 func (x *simMachine) Led(uint64, uint64) {}
@@ -576,7 +576,7 @@ func (x *simMachine) Replaced(from uint64) {
 	}
 }
 
-// Committed acknowledges what it covers, and proves that a majority has it on disk.
+// Committed acknowledges all entries up to index, and checks that a majority has them on disk.
 func (x *simMachine) Committed(index uint64) {
 	s := x.m.s
 	for _, a := range x.ahead {
@@ -613,7 +613,7 @@ func (s *sim) majorityHas(ids []uint64, index, term uint64) bool {
 	n := 0
 	for _, id := range ids {
 		if m := s.members[id]; m == nil || m.log.Has(index, term) {
-			// A member that is gone counts as having it.
+			// A member that has left counts as having the entry.
 			n++
 		}
 	}

@@ -35,8 +35,8 @@ func (h *heardTime) Send(m *Message) bool {
 func (h *heardTime) Flush() {}
 
 // TestTimeOfMessages: the time of a leader's heartbeat counts, unless the heartbeat is older than
-// an earlier one, is of an earlier term or has no stamp. Messages of elections have the sender's
-// view of the time; answers to heartbeats have its wall clock.
+// an earlier one, is of an earlier term or has no stamp. Messages of elections contain the sender's
+// view of the time. Answers to heartbeats contain its wall clock.
 func TestTimeOfMessages(t *testing.T) {
 	base := Base{Index: 1, Term: 1, Conf: &pb.ConfState{Voters: []uint64{1, 2, 3}}}
 	h := &heardTime{}

@@ -70,14 +70,14 @@ func (b *mailbox) messages() []*Message {
 	return slices.Clone(b.mu.got)
 }
 
-// patient returns times with which no connection ends because this machine is slow.
+// patient returns times that are so long that no connection ends because this machine is slow.
 func patient() *times {
 	p := usualTimes
 	p.shake, p.write, p.silence = await.Bound, await.Bound, await.Bound
 	return &p
 }
 
-// quick are times of tests that wait for their end.
+// quick returns short times, for tests in which the times must run out.
 func quick() *times {
 	return &times{
 		shake: 100 * time.Millisecond, write: 100 * time.Millisecond, idle: 20 * time.Millisecond,
@@ -102,7 +102,7 @@ func listen(t testing.TB, addr string) net.Listener {
 	return l
 }
 
-// newStand starts a transport; change may change its options.
+// newStand starts a transport. change may change its options.
 func newStand(t testing.TB, node uint64, change func(o *TransportOptions)) *stand {
 	t.Helper()
 	box := newMailbox()
@@ -122,7 +122,7 @@ func newStand(t testing.TB, node uint64, change func(o *TransportOptions)) *stan
 	return &stand{tr, box, o.Listener.Addr().String()}
 }
 
-// raftMessage is a message of a kind, which its index distinguishes.
+// raftMessage returns a message of a kind. Its index distinguishes it from others.
 func raftMessage(kind pb.MessageType, from, to, index uint64, data ...[]byte) *Message {
 	m := &pb.Message{Type: &kind, From: &from, To: &to, Index: &index}
 	for _, d := range data {
@@ -131,7 +131,8 @@ func raftMessage(kind pb.MessageType, from, to, index uint64, data ...[]byte) *M
 	return &Message{Group: 1, Raft: m}
 }
 
-// deliver sends again and again, as a group does, until a message of that kind is there.
+// deliver sends a message again and again, as a group does, until a message of that kind has
+// arrived.
 func deliver(t testing.TB, from *stand, to *stand, m *Message) {
 	t.Helper()
 	await.Until(t, "a message arrives", func() bool {
@@ -325,7 +326,8 @@ func TestTransportCrowd(t *testing.T) {
 		defer c.Close()
 		crowd[i] = c
 	}
-	// It connects once for each channel, and each takes the place of one of the crowd.
+	// The new member connects once for each channel. Each connection replaces one of the silent
+	// ones.
 	b := newStand(t, 2, func(o *TransportOptions) { o.times = patient() })
 	b.SetPeers(map[uint64]string{1: a.addr})
 	deliver(t, b, a, raftMessage(pb.MsgHeartbeat, 2, 1, 1))
@@ -342,7 +344,8 @@ func TestTransportCrowd(t *testing.T) {
 	}
 }
 
-// TestTransportGarbage: a connection over which invalid bytes come ends, and delivers nothing.
+// TestTransportGarbage: a connection that delivers invalid bytes is closed, and none of them are
+// delivered.
 func TestTransportGarbage(t *testing.T) {
 	a := newStand(t, 1, nil)
 	for _, c := range []struct {
@@ -489,8 +492,8 @@ func TestTransportHalfOpen(t *testing.T) {
 	}
 }
 
-// TestTransportSlowReader: a member that does not read blocks neither senders nor other members,
-// and the bytes that wait for it are bounded.
+// TestTransportSlowReader: a member that does not read blocks neither senders nor other members.
+// The number of bytes that wait for it is limited.
 func TestTransportSlowReader(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	for _, secured := range []bool{false, true} {
@@ -524,7 +527,7 @@ func TestTransportSlowReader(t *testing.T) {
 			t.Errorf("%d bytes wait", waits)
 		}
 		deliver(t, a, good, raftMessage(pb.MsgApp, 1, 2, 3, []byte("entry")))
-		// Which is another connection, whose reader it blocks then.
+		// The message uses another connection, and then blocks the reader of that connection.
 		deliver(t, a, slow, raftMessage(pb.MsgHeartbeat, 1, 3, 4))
 	}
 }
@@ -549,13 +552,14 @@ func TestTransportReconnects(t *testing.T) {
 	if a.Send(raftMessage(pb.MsgHeartbeat, 1, 2, 5)) {
 		t.Error("a member that is no more has a connection")
 	}
-	// A second connection for the same replaces the first one, which its caller has lost.
+	// A second connection for the same member and channel replaces the first one, which the caller
+	// may have lost.
 	first, _ := call(t, moved, 3, Votes)
 	call(t, moved, 3, Votes)
 	ends(t, "the first of two connections", first)
 }
 
-// TestTransportEnds: Close leaves no goroutine, whatever is under way.
+// TestTransportEnds: after Close no goroutine is left, whatever the transport was doing.
 func TestTransportEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
@@ -579,8 +583,8 @@ func TestTransportEnds(t *testing.T) {
 	})
 }
 
-// FuzzTransport sends a member any bytes after a handshake. It delivers whole messages for this
-// member, and anything else ends the connection.
+// FuzzTransport sends a member any bytes after a handshake. The member delivers complete messages
+// for itself. Anything else ends the connection.
 func FuzzTransport(f *testing.F) {
 	wire, err := AppendMessage(nil, raftMessage(pb.MsgHeartbeat, 2, 1, 1))
 	if err != nil {

@@ -59,7 +59,7 @@ func newArchives(t *testing.T, without int) *archives {
 	return a
 }
 
-// writes writes keys, notes some moments, and makes checkpoints.
+// writes writes keys, records some moments, and makes checkpoints.
 func (a *archives) writes(n int) {
 	a.t.Helper()
 	for range n {
@@ -93,7 +93,7 @@ func (a *archives) note() {
 	}
 }
 
-// archived waits until servers have archived all that was noted.
+// archived waits until servers have archived everything up to the last recorded moment.
 func (a *archives) archived(list ...*server) {
 	a.t.Helper()
 	last := a.all[len(a.all)-1].lsn
@@ -105,7 +105,7 @@ func (a *archives) archived(list ...*server) {
 	}
 }
 
-// files are the archives of servers.
+// files returns the archives of servers.
 func (a *archives) files(list ...int) (from []archive.Files) {
 	for _, i := range list {
 		from = append(from, archive.Dir(vfs.OS, a.dirs[i]))
@@ -113,7 +113,7 @@ func (a *archives) files(list ...int) (from []archive.Files) {
 	return from
 }
 
-// restores restores a backup to a moment with archives, and compares.
+// restores restores a backup to a moment with the help of archives, and compares the content.
 func (a *archives) restores(backup []byte, at archivePoint, byTime bool, from ...archive.Files) {
 	a.t.Helper()
 	dir := testkit.MemoryDir(a.t)
@@ -192,7 +192,7 @@ func TestArchives(t *testing.T) {
 		a.note()
 		a.archived(a.servers[1:]...)
 	}
-	// When that was written the archive says, and not that nothing came for a millisecond.
+	// The archive reports the time of the last write, and not that nothing came for a millisecond.
 	last := a.all[len(a.all)-1].lsn
 	for i, s := range a.servers[1:] {
 		if st := a.running(s).store.Stats().Archive; st.Holes != 0 || st.Failures != 0 {

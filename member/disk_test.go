@@ -13,12 +13,12 @@ import (
 	"keyp/storage/datafile"
 )
 
-// errDead: the process was killed.
+// errDead is the error of every operation after the process was killed.
 var errDead = errors.New("the process was killed")
 
 // disk is a server's directory as one process sees it. Its log is in mem, unless mem is nil, and
 // all else is in files. After the process is killed, nothing changes any more. The log has then
-// lost unsynced data; the data file has not.
+// lost unsynced data, but the data file has not.
 type disk struct {
 	raft string // the directory of the log
 	mem  *vfs.Mem
@@ -31,7 +31,8 @@ type disk struct {
 	}
 	ops struct {
 		sync.Mutex
-		// The process is killed instead of the operation after the last one; 0: it is not.
+		// The process is killed instead of the operation after the last one. 0 means that it is not
+		// killed.
 		n, last int
 	}
 }
@@ -66,7 +67,7 @@ func (d *disk) dead() bool {
 	return d.mu.dead
 }
 
-// counts counts an operation, and reports whether the process lives on.
+// counts counts an operation, and reports whether the process is still alive.
 func (d *disk) counts() bool {
 	d.ops.Lock()
 	defer d.ops.Unlock()
@@ -89,7 +90,7 @@ func (d *disk) change(do func() error) error {
 	return do()
 }
 
-// step is a step of the store, at which the process may be killed, too.
+// step is called at each step of the store. The process may be killed there, too.
 func (d *disk) step(datafile.Step) error { return d.change(func() error { return nil }) }
 
 func (d *disk) of(name string) vfs.FS {

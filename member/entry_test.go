@@ -13,12 +13,12 @@ import (
 	"keyp/commands"
 )
 
-// entryOf is an entry of a term.
+// entryOf returns an entry with a term.
 func entryOf(term uint64, data []byte) *pb.Entry {
 	return &pb.Entry{Term: &term, Index: new(uint64(7)), Data: data}
 }
 
-// batchesEntry is the data of an entry with batches.
+// batchesEntry returns the data of an entry with batches.
 func batchesEntry(position uint64, batches ...string) []byte {
 	data := le.AppendUint64([]byte{batchesTag}, position)
 	for _, b := range batches {
@@ -27,7 +27,7 @@ func batchesEntry(position uint64, batches ...string) []byte {
 	return data
 }
 
-// partEntry is the data of an entry with a part of a batch.
+// partEntry returns the data of an entry with a part of a batch.
 func partEntry(position uint64, length, offset int, part string) []byte {
 	data := []byte{partTag}
 	for _, n := range []uint64{position, uint64(length), uint64(offset)} {
@@ -50,8 +50,8 @@ func (k *taken) feed(e *pb.Entry) error {
 	}, func(m commands.Member) { k.members = append(k.members, m) })
 }
 
-// TestStream: batches come whole and in order, however entries contain them. Unfinished parts of an
-// earlier leader are ignored.
+// TestStream: batches come complete and in order, however entries divide them. Unfinished parts of
+// an earlier leader are ignored.
 func TestStream(t *testing.T) {
 	change := entryOf(1, []byte("a change"))
 	change.Type = pb.EntryConfChangeV2.Enum()
@@ -100,7 +100,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamErrors: an entry that this version would not make is an error, and gives no batch.
+// TestStreamErrors: an entry that this version would not write causes an error, and returns no
+// batch.
 func TestStreamErrors(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -139,7 +140,8 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
-// FuzzStream: no bytes make a stream panic, or return a batch with an LSN other than the position.
+// FuzzStream: a stream never panics, whatever the bytes are. It never returns a batch with an LSN
+// other than the position.
 func FuzzStream(f *testing.F) {
 	f.Add(batchesEntry(0, "a", "bcd"), partEntry(6, 3, 0, "ab"), partEntry(6, 3, 2, "c"), uint8(1))
 	f.Add(partEntry(0, 3, 0, "ab"), memberEntry(&commands.Member{ID: 5}), partEntry(0, 3, 2, "c"),

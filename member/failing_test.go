@@ -16,7 +16,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// failing is a group one of whose members has a disk that fails.
+// failing is a group in which the disk of one member fails.
 type failing struct {
 	*ring
 	victim *server
@@ -45,7 +45,8 @@ func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	})
 	f.p.disk.fails.Store(&hook)
 	log := f.p.m.journal.log
-	// A message that was sent before this may arrive later, with what was synced by then.
+	// A message that was sent before this may arrive later. It reports only entries that were
+	// synced by then.
 	synced, term := log.SyncedIndex(), log.Hard().GetTerm()
 	r.cut(func(m *consensus.Message) bool {
 		x := m.Raft
@@ -71,8 +72,8 @@ func (f *failing) ends() {
 		return len(f.victim.failed) > 0 || f.victim.process() != f.p
 	})
 	if f.victim.process() != f.p {
-		// Others elected another leader first, so that it has started again, with a disk that
-		// works.
+		// The other members elected another leader first, so the victim has started again with a
+		// working disk.
 		f.victim.kill()
 		return
 	}
@@ -206,7 +207,7 @@ func TestDiskFailsAtVote(t *testing.T) {
 }
 
 // TestDisksFail: the disk of one member after the other fails at some operation, while writes go
-// on; what was acknowledged is there in the end.
+// on. All acknowledged writes are there in the end.
 func TestDisksFail(t *testing.T) {
 	r := newGroup(t, 3)
 	kinds := []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpCreate, vfs.OpSyncDir, vfs.OpRename}
@@ -233,9 +234,8 @@ func TestDisksFail(t *testing.T) {
 		})
 		n := 0
 		r.await(fmt.Sprint("the member fails: ", op), func() bool {
-			// Segments end after some writes.
-			// On a busy machine a leader may be deposed: it starts again, as a process with a disk
-			// of its own.
+			// Segments end after some writes. On a busy machine a leader may be deposed. It then
+			// starts again, as a process with a new disk.
 			if p := victim.process(); p != nil {
 				p.disk.fails.Store(&hook)
 			}

@@ -17,8 +17,8 @@ import (
 	"keyp/storage/datafile"
 )
 
-// TestJoin: a server founds a group with its keys; others get them by a snapshot, and vote. All
-// servers agree, also after all of them have lost power.
+// TestJoin: a server founds a group with its keys. Others get the keys in a snapshot, and vote. All
+// servers agree, even after all of them have lost power.
 func TestJoin(t *testing.T) {
 	r := newRing(t, 3)
 	for i := range 50 {
@@ -57,7 +57,7 @@ func (r *ring) restarted(s *server, before map[string]int) {
 	r.await("the server starts again", func() bool { return r.starts()[s.name] > before[s.name] })
 }
 
-// another awaits that another server than before leads.
+// another waits until a server other than the given one leads.
 func (r *ring) another(than *server) (s *server) {
 	r.t.Helper()
 	r.await("another member leads", func() bool {
@@ -71,8 +71,8 @@ func (r *ring) another(than *server) (s *server) {
 	return s
 }
 
-// TestCutOff: a leader that was cut off restarts, loses the writes that the others do not have, and
-// gets theirs.
+// TestCutOff: a leader that was cut off restarts. It loses the writes that the others do not have,
+// and gets the writes of the others.
 func TestCutOff(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -90,8 +90,8 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// tries repeats a test, at most 20 times, until try returns true. try returns false if the leader
-// has lost its lead by itself, as happens on a busy machine.
+// tries repeats a test at most 20 times, until try returns true. try returns false if the leader
+// has lost its lead by itself, as can happen on a busy machine.
 func tries(t *testing.T, try func(r *ring) bool) {
 	t.Helper()
 	for range 20 {
@@ -130,7 +130,7 @@ func TestCommittedByOthers(t *testing.T) {
 		old := r.leader()
 		id, term := old.status().ID, old.status().Term
 		before, p := r.starts(), r.running(old)
-		// Its entries reach the others, and it does not hear that.
+		// Its entries reach the others, but the leader does not get their replies.
 		r.cut(func(m *consensus.Message) bool { return m.Raft.GetTo() == id })
 		_, ok := p.set("x", "1")
 		now := r.another(old)
@@ -153,7 +153,7 @@ func TestCommittedByOthers(t *testing.T) {
 }
 
 // TestTentativeTwice: a leader is deposed, elected again without committing anything, and deposed
-// again. It must still be tentative because of its first writes.
+// again. Its first writes must still count as tentative.
 func TestTentativeTwice(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -172,7 +172,7 @@ func TestTentativeTwice(t *testing.T) {
 			r.cut(nil)
 			return false
 		}
-		// The others get its votes and nothing else, and have fewer entries.
+		// The others get its votes and no other messages, and have fewer entries.
 		r.cut(func(m *consensus.Message) bool {
 			switch m.Raft.GetType() {
 			case pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgVote, pb.MsgVoteResp:
@@ -200,7 +200,7 @@ func TestTentativeTwice(t *testing.T) {
 	})
 }
 
-// TestTransfer: a leader that hands over loses nothing, and no server starts again.
+// TestTransfer: a leader that hands over its lead loses no write, and no server starts again.
 func TestTransfer(t *testing.T) {
 	r := newGroup(t, 3)
 	stop := make(chan struct{})
@@ -245,7 +245,7 @@ func TestTransfer(t *testing.T) {
 		p.m.Failover(false, func(err error) { got <- err })
 		err := await.For(t, "the transfer", got)
 		now := r.starts()
-		// What else may have happened is that a machine with much else to do has ended a leader.
+		// On a busy machine a leader may also have been deposed by itself.
 		if err == nil && r.term() == term+1 && p.m.group.Status().Leading {
 			if !maps.Equal(now, before) {
 				t.Errorf("servers have started %v times instead of %v", now, before)
@@ -353,7 +353,7 @@ func (r *ring) truncated(away *server) (leader *server, term uint64) {
 		r.fill(fmt.Sprint("t", i, "-"), 20)
 		leader = r.leader()
 		p := r.running(leader)
-		// A checkpoint is given up where another member comes to lead.
+		// A checkpoint is abandoned if another member becomes the leader.
 		if err := p.store.Checkpoint(); err == nil && p.m.journal.log.Begin().Index > last {
 			if st := p.m.group.Status(); st.Leading {
 				return leader, st.Term
@@ -362,7 +362,7 @@ func (r *ring) truncated(away *server) (leader *server, term uint64) {
 	}
 }
 
-// TestTruncated: a member that was away longer than the log goes back takes a snapshot.
+// TestTruncated: a member that was away for longer than the log is kept takes a snapshot.
 func TestTruncated(t *testing.T) {
 	r := newRing(t, 3)
 	r.keptLog = 1
@@ -396,7 +396,7 @@ func TestTruncated(t *testing.T) {
 	}())
 }
 
-// TestCheckpointBetween: a checkpoint begins when a batch is in a follower's log and not yet in its
+// TestCheckpointBetween: a checkpoint starts when a batch is in a follower's log but not yet in its
 // store.
 func TestCheckpointBetween(t *testing.T) {
 	r := newGroup(t, 3)
@@ -413,7 +413,7 @@ func TestCheckpointBetween(t *testing.T) {
 		}
 		saved := make(chan error, 1)
 		go func() { saved <- p.store.Checkpoint() }()
-		// Should the follower come to lead meanwhile, its loop would wait for the transaction.
+		// If the follower becomes the leader meanwhile, its loop waits for the transaction.
 		follows := func() bool { return s.process() == p && p.m.Status().Role == commands.Follower }
 		r.await("a checkpoint begins", func() bool {
 			return p.store.Checkpointing() || len(saved) > 0 || !follows()
@@ -428,7 +428,7 @@ func TestCheckpointBetween(t *testing.T) {
 		})
 		txn.End()
 		r.write(key, "after")
-		// The next one will do, if the member's role changes.
+		// If the member's role changes, the next checkpoint is good enough.
 		_ = await.For(t, "the checkpoint", saved)
 		s.kill()
 		s.start()
@@ -436,8 +436,8 @@ func TestCheckpointBetween(t *testing.T) {
 	}
 }
 
-// TestLeaderGoneDuringSnapshot: the leader ends while another member takes its snapshot. That one
-// votes again, and the others go on.
+// TestLeaderGoneDuringSnapshot: the leader ends while another member takes its snapshot. This
+// member votes again, and the others go on.
 func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	r := newRing(t, 3)
 	r.keptLog = 1
@@ -493,8 +493,8 @@ func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	}
 }
 
-// TestWaits: the leader knows how much the members have on their disks, and that it leads. Each
-// wait for that ends with one call.
+// TestWaits: the leader can wait until members have an entry on their disks, and until its lead is
+// confirmed. Each wait ends with exactly one call.
 func TestWaits(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		s := r.leader()
@@ -535,7 +535,7 @@ func TestWaits(t *testing.T) {
 		if !steady() {
 			return false
 		}
-		// All others are gone.
+		// All other members are cut off.
 		r.cut(func(*consensus.Message) bool { return true })
 		synced := wait(func(done func()) func() { return p.m.AwaitSynced(lsn+1<<40, 1, done) })
 		never := make(chan int, 1)
@@ -584,7 +584,7 @@ func TestSettledSurvives(t *testing.T) {
 		})
 		r.cut(nil)
 		if err := await.For(t, "the checkpoint", saved); err == nil {
-			// Otherwise another member leads.
+			// Otherwise another member has become the leader.
 			noted++
 		}
 		r.blackout() // a store refuses to open that has more than its log

@@ -26,9 +26,9 @@ import (
 	"keyp/ttl"
 )
 
-// ring is servers that become members of one group, in this process: with real connections, data
-// files and timers. A process of a server that is killed, or executes itself again, loses what its
-// log has not synced.
+// ring is a set of servers in this process that become members of one group. They have real
+// connections, data files and timers. When a server is killed, or executes itself again, it loses
+// the part of its log that is not synced.
 type ring struct {
 	t       *testing.T
 	servers []*server
@@ -44,7 +44,7 @@ type ring struct {
 	}
 }
 
-// lines collects the servers' logs, which a failed test shows.
+// lines collects the servers' logs for a failed test.
 type lines struct {
 	mu struct {
 		sync.Mutex
@@ -58,7 +58,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.mu.Buffer.Write(b)
 }
 
-// server is a directory and a port, with the process that has them.
+// server is a directory and a port, with the process that uses them.
 type server struct {
 	ring    *ring
 	name    string
@@ -75,7 +75,7 @@ type server struct {
 	}
 }
 
-// process is one of a server, from a start to its end.
+// process is one process of a server, from a start to its end.
 type process struct {
 	server *server
 	disk   *disk
@@ -86,7 +86,7 @@ type process struct {
 
 func newRing(t *testing.T, n int) *ring { return newRingWith(t, n, func(int, *server) {}) }
 
-// newRingWith is newRing, but calls setUp with each server before it starts.
+// newRingWith does the same as newRing, but calls setUp with each server before it starts.
 func newRingWith(t *testing.T, n int, setUp func(i int, s *server)) *ring {
 	r := &ring{t: t, model: map[string]string{}, keptLog: 1 << 30}
 	r.mu.rng = rand.New(rand.NewPCG(setup.Seed, 1))
@@ -119,7 +119,7 @@ func (r *ring) close() {
 	}
 }
 
-// newGroup is a ring whose servers are members of a group that all vote.
+// newGroup returns a ring whose servers are all voting members of a group.
 func newGroup(t *testing.T, n int) *ring {
 	r := newRing(t, n)
 	r.join()
@@ -142,7 +142,7 @@ func (r *ring) join() {
 	r.await("all vote", func() bool { return r.voters() == len(r.servers) })
 }
 
-// voters is how many members vote, as the leader sees it; 0: there is none.
+// voters returns how many members vote, as the leader sees it, or 0 without a leader.
 func (r *ring) voters() (n int) {
 	l := r.anyLeader()
 	if l == nil {
@@ -224,12 +224,12 @@ func (r *ring) checkpoint(s *server) {
 	})
 }
 
-// others are all servers but one.
+// others returns all servers except one.
 func (r *ring) others(than *server) []*server {
 	return slices.DeleteFunc(slices.Clone(r.servers), func(s *server) bool { return s == than })
 }
 
-// cut sets which messages are lost; nil: none.
+// cut sets which messages are lost. With nil none are.
 func (r *ring) cut(lost func(*consensus.Message) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,7 +248,7 @@ func (r *ring) takes(m *consensus.Message) bool {
 	return r.mu.cut == nil || !r.mu.cut(m)
 }
 
-// starts is how often each server has started.
+// starts returns how often each server has started.
 func (r *ring) starts() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *server) begin() {
 	s.mu.Unlock()
 }
 
-// storeOptions are those of the store in a directory.
+// storeOptions returns the options for the store in a directory.
 func storeOptions(dir string, disk *disk, logger *slog.Logger) storage.Options {
 	return storage.Options{
 		FS: disk, Dir: dir, Clock: clock.System, Logger: logger, Databases: 1, Shards: 4,
@@ -331,7 +331,7 @@ func (s *server) again(p *process, end func()) {
 	}
 }
 
-// process is the one that runs; nil: none does.
+// process returns the running process, or nil if there is none.
 func (s *server) process() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -384,7 +384,7 @@ func (p *process) kill() {
 	s.mu.Unlock()
 }
 
-// stop ends a process in good order.
+// stop stops a process properly.
 func (p *process) stop() {
 	t := p.server.ring.t
 	p.server.gone()
@@ -416,7 +416,7 @@ func (s *server) close() {
 }
 
 // loop is the Host. One goroutine calls the posted functions and then commits, as a server's loop
-// does at the end of a pass.
+// does at the end of each iteration.
 type loop struct {
 	store *storage.Store
 	txn   *storage.Txn
@@ -598,8 +598,8 @@ func contentOf(t testing.TB, store *storage.Store) map[string]string {
 	return got
 }
 
-// agree waits until all servers have the same content, which is everything acknowledged, and
-// perhaps other keys that begin with "x".
+// agree waits until all servers have the same content: all acknowledged keys, and perhaps other
+// keys that begin with "x".
 func (r *ring) agree() {
 	r.t.Helper()
 	var all []map[string]string

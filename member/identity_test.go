@@ -14,8 +14,8 @@ import (
 	"keyp/storage/format"
 )
 
-// TestIdentity: only a server with cluster-enabled opens a member's directory, and only with the
-// identity file. Otherwise it returns an error, and the directory does not change.
+// TestIdentity: only a server with cluster-enabled opens a member's directory, and only if the
+// identity file is there. Otherwise it returns an error, and the directory does not change.
 func TestIdentity(t *testing.T) {
 	dir, model := alone(t, 5)
 	logger := slog.New(slog.DiscardHandler)
@@ -83,8 +83,8 @@ func TestIdentity(t *testing.T) {
 	refused("without its log", "raft")
 }
 
-// TestLeave: a member that has left its group becomes an empty server that is alone, even if it is
-// killed anywhere on the way.
+// TestLeave: a member that has left its group becomes an empty server in no group. A kill at any
+// moment in between does not change that.
 func TestLeave(t *testing.T) {
 	start, model := alone(t, 5)
 	logger := slog.New(slog.DiscardHandler)
@@ -135,7 +135,7 @@ func TestLeave(t *testing.T) {
 			t.Errorf("%d: it has %q: %v", n, names, err)
 		}
 	}
-	// A data file that is missing for another reason is no reason to drop the log.
+	// If the data file is missing for another reason, the log is kept.
 	if err := os.Remove(filepath.Join(start, format.DataName)); err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ func founder(t *testing.T) *opened {
 	return o
 }
 
-// TestSettledIsCommitted: Settled brings a commit index to disk that covers the position and is not
-// beyond the committed entries, even with more uncommitted entries than keptSpans.
+// TestSettledIsCommitted: Settled writes a commit index to disk. The index covers the position and
+// is not beyond the committed entries, even with more uncommitted entries than keptSpans.
 func TestSettledIsCommitted(t *testing.T) {
 	const known, more = 10, 3 * keptSpans
 	o := founder(t)
@@ -67,8 +67,8 @@ func TestSettledIsCommitted(t *testing.T) {
 	}
 }
 
-// TestElectedBesideTasks: beginning to lead waits for the server's loop, so another goroutine does
-// it, even if the task that records the election has not run yet.
+// TestElectedBesideTasks: the member becomes leader on another goroutine, because that waits for
+// the server's loop. It does so even if the task that records the election has not run yet.
 func TestElectedBesideTasks(t *testing.T) {
 	o := founder(t)
 	o.queue.mu.busy = true // somebody does something else
@@ -117,9 +117,9 @@ func TestDeposedBeforeItLeads(t *testing.T) {
 	j.lead(6)
 }
 
-// TestRoomWhenApplied: batches that had no room in the group are proposed again once entries are
-// applied, and not before, because the group counts entries until then. There may be no later
-// commit that would cause it.
+// TestRoomWhenApplied: if the group had no room for batches, they are proposed again once entries
+// are applied. That does not happen earlier, because the group counts entries until they are
+// applied. There may be no later commit that would cause another attempt.
 func TestRoomWhenApplied(t *testing.T) {
 	o := founder(t)
 	j := o.journal
@@ -156,8 +156,7 @@ func TestRoomWhenApplied(t *testing.T) {
 	}
 }
 
-// TestMembersOnDisk: a checkpoint writes the list of members to disk if it has changed, and
-// otherwise does not.
+// TestMembersOnDisk: a checkpoint writes the list of members to disk only if it has changed.
 func TestMembersOnDisk(t *testing.T) {
 	dir, _ := alone(t, 1)
 	if err := convert(storeOptions(dir, newDisk(dir, nil), nil), someIdentity(),

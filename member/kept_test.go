@@ -7,7 +7,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// withoutOne returns a leader's process with another member that is dead, after a checkpoint.
+// withoutOne kills a member and makes a checkpoint. It returns the leader with its process, and the
+// killed member.
 func withoutOne(r *ring) (leader, away *server, p *process, id uint64) {
 	leader = r.leader()
 	away = r.others(leader)[0]
@@ -20,7 +21,8 @@ func withoutOne(r *ring) (leader, away *server, p *process, id uint64) {
 	return leader, away, p, id
 }
 
-// leads skips the rest of a test if another member has come to lead: its log is another one.
+// leads skips the rest of a test if another member has become the leader, because its log is
+// different.
 func (r *ring) leads(p *process) {
 	r.t.Helper()
 	if st := p.m.group.Status(); !st.Leading {
@@ -28,8 +30,7 @@ func (r *ring) leads(p *process) {
 	}
 }
 
-// large writes some entries that are larger than what a member's record takes, and a checkpoint
-// follows.
+// large writes some entries, each larger than a member's record, and then makes a checkpoint.
 func (r *ring) large(s *server) {
 	r.t.Helper()
 	for range 3 {
@@ -38,8 +39,8 @@ func (r *ring) large(s *server) {
 	r.checkpoint(s)
 }
 
-// TestKeptForAbsent: the log that is kept for a member that is away calls for no checkpoint, and is
-// released when it takes more than KeptLog.
+// TestKeptForAbsent: the log that is kept for a missing member causes no checkpoint. It is released
+// when it takes more than KeptLog.
 func TestKeptForAbsent(t *testing.T) {
 	r := newGroup(t, 3)
 	leader, away, p, _ := withoutOne(r)
@@ -65,7 +66,8 @@ func TestKeptForAbsent(t *testing.T) {
 	r.agree()
 }
 
-// TestReleasedWhenBack: what was kept for a member goes when the member is back and has it.
+// TestReleasedWhenBack: the log that was kept for a member is released when the member is back and
+// has it.
 func TestReleasedWhenBack(t *testing.T) {
 	r := newGroup(t, 3)
 	leader, away, p, _ := withoutOne(r)
@@ -81,8 +83,8 @@ func TestReleasedWhenBack(t *testing.T) {
 	r.agree()
 }
 
-// TestKeptAfterSnapshot: the log after a snapshot is kept for its member beyond KeptLog, up to the
-// snapshot's size, until the member has caught up.
+// TestKeptAfterSnapshot: the log after a snapshot is kept until the member that got the snapshot
+// has caught up. It may be larger than KeptLog then, up to the size of the snapshot.
 func TestKeptAfterSnapshot(t *testing.T) {
 	r := newGroup(t, 3)
 	leader, away, p, id := withoutOne(r)

@@ -61,7 +61,7 @@ func TestRemovedMajority(t *testing.T) {
 		return leader.role() == commands.Leader &&
 			slices.ContainsFunc(r.running(leader).m.group.Peers(), silent)
 	})
-	// While there is no leader, the answer is another error.
+	// Without a leader the action returns another error.
 	refused := func(what string, s *server, action func(m *Member, done func(error))) {
 		r.await(what+" is refused", func() bool {
 			got := make(chan error, 1)
@@ -137,8 +137,8 @@ func TestMembersAreRemembered(t *testing.T) {
 	r.agree()
 }
 
-// TestTransfersFail: if the order to campaign is lost, the leader continues to lead, even if the
-// next transfer begins at once. Writes after that are acknowledged.
+// TestTransfersFail: if the message that tells a member to campaign is lost, the leader continues
+// to lead, even if the next transfer starts at once. Later writes are acknowledged.
 func TestTransfersFail(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("a", 3)
@@ -161,7 +161,7 @@ func TestTransfersFail(t *testing.T) {
 	r.agree()
 }
 
-// TestLeaderless: a member that was removed says so when it knows no leader.
+// TestLeaderless: if a removed member knows no leader, its error says that it was removed.
 func TestLeaderless(t *testing.T) {
 	for _, c := range []struct {
 		role   commands.Role

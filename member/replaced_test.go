@@ -6,7 +6,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// leading returns the journal of a leader, and a function that makes its proposals.
+// leading returns the journal of a leader, and a function that makes proposals for it.
 func leading(t *testing.T, first uint64) (j *journal, propose func() uint64) {
 	t.Helper()
 	j = newJournal(&Member{})
@@ -27,9 +27,9 @@ func leading(t *testing.T, first uint64) (j *journal, propose func() uint64) {
 	}
 }
 
-// TestReplaced: committed entries of another leader, with the indexes of a deposed leader's
-// entries, do not make that leader's batches durable. follow reports the loss, whenever the commit
-// index comes.
+// TestReplaced: another leader commits entries with the same indexes as a deposed leader's entries.
+// That does not make the deposed leader's batches durable. follow reports the loss, whenever the
+// commit index comes.
 func TestReplaced(t *testing.T) {
 	j, propose := leading(t, 5)
 	first := propose()
@@ -48,7 +48,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileProposed is TestReplaced for an entry that is being proposed.
+// TestReplacedWhileProposed does the same for an entry that is being proposed.
 func TestReplacedWhileProposed(t *testing.T) {
 	j, propose := leading(t, 5)
 	first := propose()
@@ -70,8 +70,8 @@ func TestReplacedWhileProposed(t *testing.T) {
 	}
 }
 
-// TestNotReplaced: if another leader replaces only entries after this member's entries, those are
-// not lost.
+// TestNotReplaced: if another leader replaces only later entries than this member's, this member's
+// entries are not lost.
 func TestNotReplaced(t *testing.T) {
 	j, propose := leading(t, 5)
 	propose()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStall: writes are refused when nothing was committed for long enough, in one term, while
-// something waits.
+// TestStall: writes are refused when nothing was committed for long enough in one term while
+// something waited.
 func TestStall(t *testing.T) {
 	var s stall
 	for i, step := range []struct {

@@ -54,7 +54,7 @@ func (o *opened) close() error {
 	return o.store.Close(false)
 }
 
-// alone makes the closed directory of a server that is alone, with some keys.
+// alone creates the closed directory of a server that is in no group, with some keys.
 func alone(t *testing.T, keys int) (dir string, model map[string]string) {
 	t.Helper()
 	dir, model = testkit.MemoryDir(t), map[string]string{}
@@ -90,7 +90,7 @@ func founded() raftlog.Base {
 		Conf: &pb.ConfState{Voters: []uint64{5}}}}
 }
 
-// has fails the test unless the store has what it must have.
+// has fails the test unless the store has the content of the model.
 func (o *opened) has(t *testing.T, when string, model map[string]string) {
 	t.Helper()
 	if got := contentOf(t, o.store); !maps.Equal(got, model) {
@@ -101,8 +101,9 @@ func (o *opened) has(t *testing.T, when string, model map[string]string) {
 	}
 }
 
-// TestConvertInterrupted: a server that is killed anywhere while it becomes a member is afterwards
-// alone or a member, with all its keys. If it is alone, the next try makes it a member.
+// TestConvertInterrupted: a server is killed at any moment while it becomes a member. After that it
+// is in no group or a member, with all its keys. If it is in no group, the next attempt makes it a
+// member.
 func TestConvertInterrupted(t *testing.T) {
 	start, model := alone(t, 20)
 	whole := false
@@ -153,8 +154,8 @@ func TestConvertInterrupted(t *testing.T) {
 	}
 }
 
-// snapshotFor returns the snapshot that a leader sends to another member, and the content that it
-// must have once installed.
+// snapshotFor returns the snapshot that a leader sends to another member, and the content that the
+// member must have once the snapshot is installed.
 func snapshotFor(t *testing.T, r *ring) (
 	stream []byte, model map[string]string, to *server, id *identity,
 ) {
@@ -171,8 +172,8 @@ func snapshotFor(t *testing.T, r *ring) (
 	return stream, maps.Clone(r.model), to, id
 }
 
-// TestInstallInterrupted: a member that loses power anywhere while it installs a snapshot installs
-// it at its next start.
+// TestInstallInterrupted: if a member loses power at any moment while it installs a snapshot, it
+// installs the snapshot at its next start.
 func TestInstallInterrupted(t *testing.T) {
 	r := newGroup(t, 2)
 	r.fill("k", 30)
@@ -224,8 +225,8 @@ func TestInstallInterrupted(t *testing.T) {
 	}
 }
 
-// moved returns a file system in memory with the files of another one in another directory, all
-// synced.
+// moved returns a file system in memory with the files of another one, moved to another directory
+// and synced.
 func moved(t *testing.T, mem *vfs.Mem, from, to string) *vfs.Mem {
 	t.Helper()
 	after := vfs.NewMem()
@@ -264,7 +265,7 @@ func moved(t *testing.T, mem *vfs.Mem, from, to string) *vfs.Mem {
 	}
 }
 
-// TestOldSnapshot: a member drops a snapshot whose base is before the member's commit index.
+// TestOldSnapshot: a member drops a snapshot that is older than the member's commit index.
 func TestOldSnapshot(t *testing.T) {
 	r := newGroup(t, 2)
 	r.fill("k", 10)

@@ -19,7 +19,7 @@ import (
 	"keyp/ttl"
 )
 
-// apart is a group of members whose clocks only move when a test moves them, all by the same time.
+// apart is a group of members whose clocks move only when a test moves them, all by the same time.
 type apart struct {
 	*ring
 	fakes []*clock.Fake
@@ -43,7 +43,7 @@ func newApart(t *testing.T, ahead ...int64) *apart {
 	return a
 }
 
-// times returns each server's view of the group's time; nil if one does not know it.
+// times returns each server's view of the group's time, or nil if a server does not know it.
 func (a *apart) times() (list []int64) {
 	for _, s := range a.servers {
 		p := s.process()
@@ -69,7 +69,7 @@ func (a *apart) advance(d time.Duration) {
 }
 
 // agreeOnTime waits until all servers have the same time, and returns it. The clocks stand still,
-// so messages do not delay it.
+// so delayed messages do not matter.
 func (a *apart) agreeOnTime() (time int64) {
 	a.t.Helper()
 	a.await("all have one time", func() bool {
@@ -101,7 +101,7 @@ func (a *apart) reportExpiries(pattern string) {
 	})
 }
 
-// leads makes a follower the leader. It returns after that, when all have heard the new leader.
+// leads makes a follower the leader. It returns when all members have heard from the new leader.
 func (a *apart) leads(s *server) {
 	a.t.Helper()
 	a.hands(s)
@@ -125,7 +125,7 @@ func (a *apart) hands(s *server) {
 	})
 }
 
-// at runs a transaction of a key at a server, on its loop.
+// at runs a transaction on a key at a server, on its loop.
 func (s *server) at(key string, fn func(p *process, x *storage.Txn, k storage.Key)) {
 	p := s.process()
 	if p == nil {
@@ -142,13 +142,13 @@ func (s *server) at(key string, fn func(p *process, x *storage.Txn, k storage.Ke
 	})
 }
 
-// give sets a key with a time to live at the leader, and waits until all have it.
+// give sets a key with a time to live at the leader, and waits until all members have it.
 func (a *apart) give(key string, left time.Duration) {
 	a.t.Helper()
 	var p *process
 	term := uint64(0)
 	a.await(key+" is everywhere", func() bool {
-		// What a leader has run that is deposed may be lost.
+		// If the leader is deposed, its write may be lost.
 		leader := a.anyLeader()
 		if p == nil || a.term() != term && leader != nil && !leader.has(key) {
 			if p = a.running(a.leader()); p.m.Status().Role != commands.Leader {
@@ -176,7 +176,7 @@ func (a *apart) have(key string) (n int) {
 	return n
 }
 
-// shown expects whether all servers show a key, or none.
+// shown checks that all servers show a key, or that none does.
 func (a *apart) shown(when, key string, want bool) {
 	a.t.Helper()
 	n := 0
@@ -190,8 +190,8 @@ func (a *apart) shown(when, key string, want bool) {
 }
 
 // TestClocksApart: the clocks of three members are hours apart. A key lives for its hour whichever
-// member leads, after a transfer or a crash. No member shows it as gone before, all show it as gone
-// then, and the outbox has one entry for its expiry.
+// member leads, after a transfer or a crash. No member shows it as gone before its deadline, and
+// all show it as gone after it. The outbox has one entry for its expiry.
 func TestClocksApart(t *testing.T) {
 	const hours = int64(time.Hour / time.Millisecond)
 	a := newApart(t, 0, 3*hours, -3*hours)
@@ -283,7 +283,7 @@ func (d *drift) pass(by time.Duration) {
 		}
 		return n >= len(d.servers)-1
 	})
-	// Since it heard the leader last, a follower's clock has gone on by its own rate.
+	// Since it heard from the leader last, a follower's clock has moved on at its own rate.
 	d.ahead = max(d.ahead, int64(1.01*float64(by.Milliseconds()))+2) - (leader.time() - before)
 	d.ahead = max(d.ahead, 1)
 }
@@ -304,8 +304,8 @@ func (d *drift) errorf(format string, args ...any) {
 	d.wrong = append(d.wrong, fmt.Sprintf(format, args...))
 }
 
-// look checks that no follower's time is further ahead of the leader's than their clocks' rates
-// explain, and reports whether the leader shows a key.
+// look checks that no follower's time is further ahead of the leader's than the rates of their
+// clocks explain. It reports whether the leader shows a key.
 func (d *drift) look(key string) (shown bool) {
 	d.t.Helper()
 	leader := d.leader()
@@ -333,7 +333,7 @@ func (s *server) has(key string) (has bool) {
 	return has
 }
 
-// deadline returns a key's deadline at the leader; 0 if the key does not exist there.
+// deadline returns a key's deadline at the leader, or 0 if the key does not exist there.
 func (d *drift) deadline(key string) (at int64) {
 	d.leader().at(key, func(_ *process, x *storage.Txn, k storage.Key) {
 		if it, ok := x.Get(k); ok {
@@ -344,9 +344,9 @@ func (d *drift) deadline(key string) (at int64) {
 }
 
 // TestClocksDrift: the clocks of members run fast and slow by a hundredth. A key lives for its time
-// to live by the leaders' clocks, give or take a second for each failover. A follower may show it
-// as gone before the leader only by as much as its clock has gained since it heard the leader. The
-// outbox has one entry for the expiry.
+// to live by the leaders' clocks, give or take a second for each failover. A follower may show the
+// key as gone earlier than the leader. The difference is at most the time that its clock has gained
+// since it heard from the leader. The outbox has one entry for the expiry.
 func TestClocksDrift(t *testing.T) {
 	const ttl, fine = 90 * time.Second, 40 * time.Millisecond
 	d := &drift{apart: newApart(t, 0, 0, 0), rates: []float64{1, 1.01, 0.99}}
@@ -389,7 +389,7 @@ func TestClocksDrift(t *testing.T) {
 			d.another(old)
 			old.start()
 			d.await("all know the time", func() bool { return d.times() != nil })
-			// A start knows only what was committed then.
+			// A restarted server knows only the entries that were committed at that time.
 			d.await("it has the key again", func() bool {
 				return old.has(key) || d.term() > term+1
 			})
@@ -430,7 +430,7 @@ func TestClocksDrift(t *testing.T) {
 	}
 }
 
-// reported is how many entries all servers have in the stream, in sum.
+// reported returns the sum over all servers of the number of entries in the stream.
 func (a *apart) reported() (n int) {
 	for _, s := range a.servers {
 		s.at("gone", func(_ *process, x *storage.Txn, k storage.Key) {
@@ -442,8 +442,8 @@ func (a *apart) reported() (n int) {
 	return n
 }
 
-// TestClocksStep: the wall clocks of a group's members step, the leader's back and the others'
-// either way. The group's time goes on: no key returns, and none expires early.
+// TestClocksStep: the wall clocks of a group's members step, the leader's back and the others' in
+// either direction. The group's time goes on: no key returns, and none expires early.
 func TestClocksStep(t *testing.T) {
 	a := newApart(t, 0, 0, 0)
 	a.give("hour", time.Hour)
@@ -469,9 +469,9 @@ func TestClocksStep(t *testing.T) {
 	}
 }
 
-// TestClockSkews: a leader knows how far other members' clocks are off, and each member knows it of
-// its own. A clock guard does not end by itself while another member's clock agrees with the
-// group's time.
+// TestClockSkews: a leader knows how far other members' clocks are off, and each member knows that
+// of its own clock. A clock guard does not end by itself while another member's clock agrees with
+// the group's time.
 func TestClockSkews(t *testing.T) {
 	const hour = int64(time.Hour / time.Millisecond)
 	a := newApart(t, 0, 2*hour, -5000)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// inPieces gives input to r in pieces of n bytes and counts the commands.
+// inPieces passes input to r in pieces of n bytes and counts the commands.
 func inPieces(t testing.TB, r *Reader, input string, n int) (commands int) {
 	t.Helper()
 	for len(input) > 0 {
@@ -28,8 +28,8 @@ func inPieces(t testing.TB, r *Reader, input string, n int) (commands int) {
 	return commands
 }
 
-// TestLinearWork counts the bytes searched and moved for commands that arrive in
-// small pieces. Parsing again from the start would cost millions of times as much.
+// TestLinearWork counts the bytes searched and moved for commands that arrive in small pieces.
+// Parsing from the start again for each piece would cost millions of times as much.
 func TestLinearWork(t *testing.T) {
 	small := multibulk("SET", "key", "value")
 	inputs := map[string]struct {
@@ -65,8 +65,8 @@ func TestLinearWork(t *testing.T) {
 	}
 }
 
-// TestBacklogIsNotMovedAgain: an owner that takes one command in a pass, and reads
-// between passes, does not copy its backlog each time.
+// TestBacklogIsNotMovedAgain: an owner that takes one command at a time, and reads between them,
+// does not copy the remaining input each time.
 func TestBacklogIsNotMovedAgain(t *testing.T) {
 	var r Reader
 	one := multibulk("SET", "key", "value")
@@ -88,7 +88,7 @@ func TestBacklogIsNotMovedAgain(t *testing.T) {
 	}
 }
 
-// TestAnnouncedIsNotAllocated: lengths that clients announce cost nothing.
+// TestAnnouncedIsNotAllocated: a length that a client announces allocates no memory.
 func TestAnnouncedIsNotAllocated(t *testing.T) {
 	for _, input := range []string{
 		"*1048576\r\n$3\r\nSET\r\n",
@@ -107,8 +107,7 @@ func TestAnnouncedIsNotAllocated(t *testing.T) {
 	}
 }
 
-// TestGrowth: a large argument's buffer doubles with the bytes that arrive, and ends at the
-// argument's end.
+// TestGrowth: a large argument's buffer doubles as bytes arrive, and ends at the argument's end.
 func TestGrowth(t *testing.T) {
 	var r Reader
 	const size = 1 << 20
@@ -199,7 +198,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// pipeline is n commands of redis-benchmark's kind.
+// pipeline returns n commands like those of redis-benchmark.
 func pipeline(n int) []byte {
 	var b strings.Builder
 	for i := range n {
@@ -208,7 +207,7 @@ func pipeline(n int) []byte {
 	return []byte(b.String())
 }
 
-// next16 parses one pipeline of 16.
+// next16 parses one pipeline of 16 commands.
 func next16(t testing.TB, r *Reader, input []byte) {
 	r.Advance(copy(r.Space(16<<10), input))
 	for range 16 {

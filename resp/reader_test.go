@@ -20,8 +20,8 @@ type parsed struct {
 	err      string
 }
 
-// feed gives input to r in pieces of the sizes that next returns (at least 1), and
-// takes the commands after each.
+// feed passes input to r in pieces of the sizes that next returns (at least 1), and takes the
+// commands after each piece.
 func feed(r *Reader, l *Limits, input string, next func() int) parsed {
 	var p parsed
 	for len(input) > 0 {
@@ -51,11 +51,11 @@ func feed(r *Reader, l *Limits, input string, next func() int) parsed {
 	return p
 }
 
-// whole gives everything at once, bytewise one byte at a time.
+// whole passes the input in one piece, bytewise one byte at a time.
 func whole() int    { return 1 << 30 }
 func bytewise() int { return 1 }
 
-// multibulk is a command as clients send it.
+// multibulk returns a command in the form in which clients send it.
 func multibulk(args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
@@ -186,7 +186,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// brief is an input as the name of a test.
+// brief returns an input as the name of a test.
 func brief(s string) string {
 	if len(s) > 40 {
 		s = s[:20] + "…" + strconv.Itoa(len(s))
@@ -215,7 +215,7 @@ func TestUnauthenticatedLimits(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.input, got, tt)
 		}
 	}
-	// AUTH before a large command in one pipeline: new limits apply at the next header.
+	// AUTH comes before a large command in one pipeline: the new limits apply at the next header.
 	var r Reader
 	many := append([]string{"MSET"}, strings.Fields(strings.Repeat("k v ", 20))...)
 	r.Advance(copy(r.Space(1<<10), multibulk("AUTH", "secret")+multibulk(many...)))
@@ -249,14 +249,14 @@ func TestOtherLimits(t *testing.T) {
 	}
 }
 
-// arguments is any byte string, often with the bytes that matter to the protocol.
+// arguments generates any byte strings, often with the bytes that matter to the protocol.
 var arguments = rapid.OneOf(
 	rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 300), func(b []byte) string { return string(b) }),
 	rapid.StringOfN(rapid.RuneFrom([]rune("\r\n *$\"'\\x0aé")), 0, 40, -1))
 
 var commandLists = rapid.SliceOfN(rapid.SliceOfN(arguments, 1, 8), 1, 12)
 
-// quote writes an argument so that inline splitting gives it back.
+// quote writes an argument so that the parser of inline commands returns it unchanged.
 func quote(arg string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -271,8 +271,8 @@ func quote(arg string) string {
 	return b.String()
 }
 
-// TestReaderAnyCut: any commands, in either form, arrive as they were sent, however
-// the stream is cut and whenever memory is given back.
+// TestReaderAnyCut: commands in either form arrive unchanged, however the stream is cut and
+// whenever memory is released.
 func TestReaderAnyCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		commands := commandLists.Draw(t, "commands")
@@ -309,8 +309,8 @@ func TestReaderAnyCut(t *testing.T) {
 	})
 }
 
-// TestAhead: the hint has the second or third arguments of the commands that Next returns
-// afterwards. It has all of them if the commands are short and in the usual form.
+// TestAhead: the hint has the second or third arguments of the next commands. It has all of them if
+// the commands are short and in the usual form.
 func TestAhead(t *testing.T) {
 	place := func(name []byte) int { return 1 + len(name)%2 }
 	rapid.Check(t, func(t *rapid.T) {
@@ -433,8 +433,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestReaderGoesOnInALargerBuffer: after GoOnIn the Reader has all bytes that it held, wherever the
-// command is in the buffer, and the requested room.
+// TestReaderGoesOnInALargerBuffer: after GoOnIn the Reader has all its earlier bytes and the
+// requested room, wherever the command is in the buffer.
 func TestReaderGoesOnInALargerBuffer(t *testing.T) {
 	const long = 300_000
 	value := strings.Repeat("v", long)

@@ -27,7 +27,7 @@ import (
 
 // These tests compare with a real redis-server, which listens on a Unix socket only.
 
-// startRedis runs a redis-server of the test's own and gives its socket.
+// startRedis runs a redis-server for the test and returns its socket.
 func startRedis(t *testing.T, args ...string) string {
 	t.Helper()
 	program := testkit.Program(t, "redis-server")
@@ -62,7 +62,7 @@ func startRedis(t *testing.T, args ...string) string {
 	return socket
 }
 
-// ask sends input, closes that direction and gives all that Redis answers.
+// ask sends input, closes that direction and returns everything that Redis answers.
 func ask(t interface{ Fatal(...any) }, socket, input string) string {
 	conn, err := await.Dial("unix", socket)
 	if err != nil {
@@ -146,7 +146,7 @@ func TestRedisUnauthenticated(t *testing.T) {
 	}
 }
 
-// fragments of protocol, right and wrong; no NUL, at which Redis stops.
+// fragments are parts of the protocol, right and wrong. They contain no NUL, at which Redis stops.
 var fragments = []string{
 	"*1\r\n", "*2\r\n", "*3\r\n", "*0\r\n", "*-1\r\n", "*1\n", "*", "$4\r\nPING\r\n",
 	"$4\r\nPING\r\n",
@@ -156,8 +156,8 @@ var fragments = []string{
 	multibulk("PING", "a"),
 }
 
-// TestRedisSameAnswers: on any mixture of fragments Redis and Reader see the same
-// commands and the same error.
+// TestRedisSameAnswers: Redis and Reader find the same commands and the same error in any mixture
+// of fragments.
 func TestRedisSameAnswers(t *testing.T) {
 	socket := startRedis(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -204,7 +204,7 @@ func (c *redisConn) do(args ...string) string {
 	}
 }
 
-// floats is text that is, or nearly is, a floating point number.
+// floats generates texts that are, or nearly are, floating point numbers.
 var floats = rapid.OneOf(
 	rapid.Map(rapid.Float64(), func(f float64) string {
 		return strconv.FormatFloat(f, 'g', -1, 64)
@@ -218,7 +218,7 @@ var floats = rapid.OneOf(
 	rapid.StringMatching(`[-+ ]?(inf|INFINITY|nan|0x|[0-9a-fx.]{0,6})[ ]?`),
 )
 
-// TestRedisLongDouble: INCRBYFLOAT has the texts and the limits of LongDouble, on
+// TestRedisLongDouble: INCRBYFLOAT returns the same texts as LongDouble and has the same limits, on
 // machines with 80-bit long doubles.
 func TestRedisLongDouble(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
@@ -246,8 +246,8 @@ func TestRedisLongDouble(t *testing.T) {
 	})
 }
 
-// TestRedisDoubleValue: Redis 7.0 writes scores with other digits than AppendDouble,
-// but of the same number.
+// TestRedisDoubleValue: Redis 7.0 writes scores with other digits than AppendDouble, but for the
+// same number.
 func TestRedisDoubleValue(t *testing.T) {
 	c := dialRedis(t, startRedis(t))
 	rapid.Check(t, func(t *rapid.T) {

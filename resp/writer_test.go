@@ -119,8 +119,9 @@ func nodes(depth int) *rapid.Generator[node] {
 	})
 }
 
-// TestDeferredLengths: an array whose length comes last has the bytes of one whose
-// length came first, nested or not, whatever the digits; redcon reads them.
+// TestDeferredLengths: an array whose length is set last has the same bytes as one whose length is
+// set first. That holds for nested arrays, and for lengths with any number of digits. redcon can
+// read them.
 func TestDeferredLengths(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		root := nodes(4).Draw(t, "reply")
@@ -207,7 +208,8 @@ func TestDoubleText(t *testing.T) {
 	}
 }
 
-// TestDoubleReadsBack: the text is the number, and fits the writer's scratch space.
+// TestDoubleReadsBack: the text parses to the same number, and fits into the writer's scratch
+// space.
 func TestDoubleReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e6, 1e6),
@@ -224,7 +226,7 @@ func TestDoubleReadsBack(t *testing.T) {
 	})
 }
 
-// TestHeaders: the numbers in headers are redcon's, whatever their length.
+// TestHeaders: the numbers in headers are written as redcon writes them, whatever their length.
 func TestHeaders(t *testing.T) {
 	for n := int64(1); n > 0 && n < math.MaxInt64/10; n *= 10 {
 		for _, n := range []int64{n - 1, n, n + 1, -n} {

@@ -17,7 +17,7 @@ import (
 	"keyp/resp"
 )
 
-// host answers commands from a table of replies in RESP, and counts errors.
+// host answers commands from a table of RESP replies, and counts errors.
 type host struct {
 	replies map[string]string
 	calls   []string
@@ -53,7 +53,7 @@ func testEngine(memory int64) *Engine {
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
-// eval returns a script's reply in a protocol.
+// eval returns a script's reply in a protocol version.
 func eval(t *testing.T, e *Engine, h Host, source string, proto int) string {
 	t.Helper()
 	script, err := e.Compile(source, nil)
@@ -67,7 +67,7 @@ func eval(t *testing.T, e *Engine, h Host, source string, proto int) string {
 	return string(out.Buf)
 }
 
-// TestScripts shows replies in RESP2. The differential test has many more.
+// TestScripts tests replies in RESP2. The differential test has many more.
 func TestScripts(t *testing.T) {
 	e := testEngine(0)
 	h := &host{replies: map[string]string{
@@ -155,7 +155,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestRESP3 converts the types that only RESP3 has, both ways.
+// TestRESP3 converts the types that only RESP3 has, in both directions.
 func TestRESP3(t *testing.T) {
 	e := testEngine(0)
 	h := &host{replies: map[string]string{
@@ -210,8 +210,8 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// TestBounds: scripts that would take all memory or stack end with an error, and the
-// engine goes on.
+// TestBounds: scripts that would use up all memory or stack end with an error, and the engine still
+// works.
 func TestBounds(t *testing.T) {
 	e := testEngine(32 << 20)
 	h := &host{}
@@ -259,8 +259,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMemoryIsTheScripts: only the memory that a script itself holds ends it. Memory of other
-// scripts, and garbage of earlier ones, does not.
+// TestMemoryIsTheScripts: only the memory that a script itself holds counts for its limit. Memory
+// of other scripts and garbage of earlier ones do not count.
 func TestMemoryIsTheScripts(t *testing.T) {
 	const limit = 8 << 20
 	e := testEngine(limit)
@@ -402,7 +402,7 @@ redis.register_function{function_name='ro', callback=function() return redis.cal
 	}
 }
 
-// logHook is a log that calls it for each line.
+// logHook is a log that calls the function for each line.
 type logHook func()
 
 func (logHook) Enabled(context.Context, slog.Level) bool    { return true }
@@ -410,8 +410,8 @@ func (h logHook) Handle(context.Context, slog.Record) error { h(); return nil }
 func (h logHook) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h logHook) WithGroup(string) slog.Handler             { return h }
 
-// TestLoadOfAStoppedProcess: a library loads although the process is stopped meanwhile for longer
-// than the program may run.
+// TestLoadOfAStoppedProcess: loading a library succeeds even if the process is stopped meanwhile
+// for longer than the library's program may run.
 func TestLoadOfAStoppedProcess(t *testing.T) {
 	for most := 200 * time.Millisecond; ; most *= 2 { // the rest takes time, too, on a busy machine
 		e := New(Options{Version: "7.4.0", Log: slog.New(logHook(func() {
@@ -460,7 +460,7 @@ func BenchmarkLoop(b *testing.B) {
 	benchmark(b, `local s = 0 for i = 1, 10000 do s = s + i % 7 end return s`)
 }
 
-// TestHostPanics: no pcall of a script catches a panic of the host, and the engine still works
+// TestHostPanics: a script cannot catch a panic of the host with pcall, and the engine still works
 // afterwards.
 func TestHostPanics(t *testing.T) {
 	e := testEngine(0)

@@ -13,8 +13,8 @@ import (
 )
 
 // reach collects every table, function and coroutine that a program can reach: through globals,
-// values and keys of tables, metatables, iterators and error objects. queue has them, and seen the
-// path to each.
+// values and keys of tables, metatables, iterators and error objects. They are in queue, and seen
+// has the path to each.
 const reach = `
 local seen, queue = {}, {}
 local function add(v, path)
@@ -58,7 +58,7 @@ while queue[at] do
 end
 `
 
-// writes tries to change a table in every way, and says which of them were not refused.
+// writes tries to change a table in every way, and reports the writes that were not refused.
 const writes = `
 local changed = {}
 for _, v in ipairs(queue) do
@@ -142,8 +142,8 @@ func TestNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestNothingCanBeWrittenByFunctions is the same for libraries of functions, each with a state of
-// its own, and for their programs while they are loaded.
+// TestNothingCanBeWrittenByFunctions is the same test for libraries of functions, which have a
+// state each, and for their programs while they are loaded.
 func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 	e := testEngine(0)
 	h := &host{replies: fuzzReplies}
@@ -198,7 +198,8 @@ func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 	}
 }
 
-// takeovers are programs that try to change the behavior of other users' scripts. Some once did.
+// takeovers are programs that try to change the behavior of other users' scripts. Some of them
+// succeeded once.
 var takeovers = []string{
 	`_G["(concat)"] = function() return "taken" end`, `_G["(concat)"] = nil`,
 	`rawset(_G, "(concat)", nil)`, `getmetatable("").__index = function() return "taken" end`,
@@ -342,11 +343,12 @@ var endless = []string{
 	`local t = {} for i = 1, 1e6 do t["k" .. i] = i end for i = 1, 1e6 do t["k" .. i] = nil end while next(t) == nil do end`,
 }
 
-// attackKill is after how long an attack is killed.
+// attackKill is the time after which an attack is killed.
 const attackKill = 20 * time.Millisecond
 
-// TestAttacks: each of these programs ends when it is killed, keeps to its memory limit, and leaves
-// one whole reply and a working engine. This also holds within a protected call or a coroutine.
+// TestAttacks: each of these programs ends when it is killed and stays within its memory limit. It
+// leaves one complete reply and a working engine. This also holds within a protected call or a
+// coroutine.
 func TestAttacks(t *testing.T) {
 	e := testEngine(fuzzMemory)
 	for i, source := range endless {
@@ -394,8 +396,8 @@ func attack(t *testing.T, e *Engine, program string) {
 	}
 }
 
-// builders are programs that hold more and more memory. They call step where the test measures the
-// heap.
+// builders are programs that hold more and more memory. They call step at the points where the test
+// measures the heap.
 var builders = []string{
 	`local t = {} for i = 1, 1e9 do t[i] = i if i % 1e5 == 0 then step() end end`,
 	`local t = {} for i = 1, 1e9 do t[i] = {} if i % 2e4 == 0 then step() end end`,
@@ -418,8 +420,8 @@ var builders = []string{
 	`local t = {} for i = 1, 1e9 do t[i] = i .. "" if i % 2e4 == 0 then step() end end`,
 }
 
-// TestMemoryIsReal: when a script is ended for its memory, the heap has not grown by more than
-// a tenth beyond that.
+// TestMemoryIsReal: when a script ends because of its memory limit, the heap has grown by at most a
+// tenth more than the limit.
 func TestMemoryIsReal(t *testing.T) {
 	const limit = 24 << 20
 	for _, source := range builders {
@@ -451,8 +453,8 @@ func TestMemoryIsReal(t *testing.T) {
 	}
 }
 
-// TestTextsManyTimesOver: functions that quote, join or pass on texts keep to the script's memory
-// limit, and errors and log lines show a bounded part of a text.
+// TestTextsManyTimesOver: functions that quote, join or pass on texts respect the script's memory
+// limit. Errors and log lines show only a limited part of a text.
 func TestTextsManyTimesOver(t *testing.T) {
 	log := &strings.Builder{}
 	e := New(Options{Memory: 24 << 20, Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -482,8 +484,8 @@ func TestTextsManyTimesOver(t *testing.T) {
 	}
 }
 
-// TestKilledWithinAStep: a kill also ends loops over a pattern or a replacement, even where the
-// loop takes two bytes at a time.
+// TestKilledWithinAStep: a kill also ends loops over a pattern or a replacement, even if the loop
+// takes two bytes at a time.
 func TestKilledWithinAStep(t *testing.T) {
 	st := testEngine(0).newState(false)
 	long := "[" + strings.Repeat("%d", 2*checkEvery) + "]"
@@ -525,7 +527,7 @@ func TestComparisonOfStringAndThread(t *testing.T) {
 	}
 }
 
-// TestLibraryTextsAreCounted: the names and descriptions of functions count for the library's
+// TestLibraryTextsAreCounted: the names and descriptions of functions count as the library's
 // memory, although Go variables hold them.
 func TestLibraryTextsAreCounted(t *testing.T) {
 	e := testEngine(24 << 20)

@@ -14,8 +14,8 @@ import (
 	"keyp/resp"
 )
 
-// The bounds of a script under fuzzing: the time after which it is killed, its processor time, the
-// memory that it may hold, and the memory that the process may have from the system.
+// The limits of a script during fuzzing: the time after which it is killed, its processor time, the
+// memory that it may hold, and the memory that the process may get from the system.
 const (
 	fuzzKill   = 300 * time.Millisecond
 	fuzzCPU    = 6 * time.Second
@@ -24,7 +24,7 @@ const (
 )
 
 // bounded runs source as a script, in both protocols, and as a library. It checks that the program
-// ends when it is killed, holds little memory, and gives one whole reply or one error.
+// ends when it is killed, holds little memory, and gives one complete reply or one error.
 func bounded(t *testing.T, e *Engine, source string) {
 	t.Helper()
 	began := cpuTime()
@@ -57,7 +57,7 @@ func bounded(t *testing.T, e *Engine, source string) {
 	}
 }
 
-// oneError reports whether an error makes one whole reply.
+// oneError reports whether an error gives exactly one complete reply.
 func oneError(out *resp.Writer, err error) bool {
 	out.Error("ERR " + err.Error())
 	rest, wrong := testkit.Reply(out.Buf, 2)
@@ -79,8 +79,8 @@ func cpuTime() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// totalMemory returns how much memory the process has from the system. If that is much, it runs the
-// garbage collector first.
+// totalMemory returns how much memory the process has from the system. If that is a lot, it runs
+// the garbage collector first.
 func totalMemory() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"}}
@@ -100,7 +100,7 @@ func heapFree() uint64 {
 	return sample[0].Value.Uint64() + sample[1].Value.Uint64()
 }
 
-// FuzzProgram runs any text, once as it is and once with a part of it repeated, which makes deep
+// FuzzProgram runs any text, once unchanged and once with a part of it repeated, which makes deep
 // nesting.
 func FuzzProgram(f *testing.F) {
 	for _, source := range []string{
@@ -144,10 +144,10 @@ func FuzzProgram(f *testing.F) {
 	})
 }
 
-// exprMaker makes calls of the libraries' functions with any arguments.
+// exprMaker generates calls of the libraries' functions with random arguments.
 type exprMaker struct{ testkit.Dice }
 
-// functions are what scripts can call.
+// functions are the functions that scripts can call.
 var functions = []string{
 	"cjson.encode", "cjson.decode", "cmsgpack.pack", "cmsgpack.unpack", "cmsgpack.unpack_one",
 	"cmsgpack.unpack_limit", "struct.pack", "struct.unpack", "struct.size",
@@ -203,7 +203,7 @@ var atoms = []string{
 	`"set"`, `"int"`,
 }
 
-// expr makes an expression: a call, most likely, whose arguments may be calls themselves.
+// expr generates an expression. It is usually a call, whose arguments may be calls themselves.
 func (m *exprMaker) expr(depth int) string {
 	if depth == 0 || m.Over() || m.One(2) {
 		return m.From(atoms)
@@ -228,8 +228,8 @@ func (m *exprMaker) expr(depth int) string {
 	return m.From(functions) + "(" + strings.Join(args, ", ") + ")"
 }
 
-// FuzzLibraries calls the functions of all libraries with any arguments: what is wrong is an
-// error of Lua, and the bounds hold.
+// FuzzLibraries calls the functions of all libraries with random arguments. Wrong arguments cause
+// an error of Lua, and the limits hold.
 func FuzzLibraries(f *testing.F) {
 	seeds := rand.NewChaCha8([32]byte{'l', 'u', 'a'})
 	for range 30 {

@@ -10,7 +10,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// overTexts are calls of builtins that go at least once over n bytes or over a large table.
+// overTexts are calls of builtins that read at least n bytes of a text, or all of a large table.
 var overTexts = []string{
 	`_G.tonumber, ("1"):rep(n)`, `_G.tonumber, ("0"):rep(n)`, `_G.tonumber, (" "):rep(n)`,
 	`_G.tonumber, "0x" .. ("f"):rep(n)`, `_G.tonumber, "1e" .. ("1"):rep(n)`,
@@ -55,9 +55,9 @@ var overTexts = []string{
 	`table.foreachi, big, function() end`,
 }
 
-// quick are builtins without long work of their own: they go over no text, and at most once over a
-// table. Functions that they call, and conversions of their arguments to numbers, are tested
-// elsewhere.
+// quick are builtins without long work of their own: they read no text, and a table at most once.
+// Other tests cover the functions that they call, and the conversions of their arguments to
+// numbers.
 var quick = strings.Fields(`
 	_G.assert _G.collectgarbage _G.error _G.gcinfo _G.getfenv _G.getmetatable _G.ipairs _G.newproxy _G.next _G.pairs _G.pcall _G.rawequal _G.rawget _G.rawset
 	_G.select _G.setfenv _G.setmetatable _G.tostring _G.type _G.unpack _G.xpcall coroutine.create coroutine.resume coroutine.running coroutine.status
@@ -66,7 +66,7 @@ var quick = strings.Fields(`
 	redis.debug redis.pcall redis.replicate_commands redis.set_repl redis.setresp redis.status_reply string.byte string.char string.dump string.gfind string.len table.getn table.maxn table.setn
 `)
 
-// inState calls a builtin of a state, as a program would.
+// inState calls a builtin in a state, as a program would.
 func inState(st *state, call func(L *lua.State)) {
 	st.reset()
 	fn := st.L.NewFunction("", func(L *lua.State) int { call(L); return 0 })
@@ -88,7 +88,7 @@ func values(t *testing.T, st *state, source string) []lua.Value {
 	return slices.Clone(results)
 }
 
-// builtins names all builtins that programs see.
+// builtins returns the names of all builtins that programs see.
 func builtins(t *testing.T, st *state) (names []string) {
 	t.Helper()
 	for _, v := range values(t, st, `
@@ -109,8 +109,8 @@ func builtins(t *testing.T, st *state) (names []string) {
 	return names
 }
 
-// TestLongWorkLooks: a builtin that goes over a long text or a large table polls for a kill at
-// least once every MiB. Each builtin is in overTexts, in quick, or in the libraries math and bit.
+// TestLongWorkLooks: a builtin that reads a long text or a large table polls for a kill at least
+// once every MiB. Each builtin is in overTexts, in quick, or in the libraries math and bit.
 func TestLongWorkLooks(t *testing.T) {
 	st := testEngine(0).newState(false)
 	tested := map[string]bool{}
@@ -148,7 +148,8 @@ func TestLongWorkLooks(t *testing.T) {
 			t.Errorf("nothing is known of %s: it belongs in one of the lists", name)
 		}
 	}
-	// The compiler polls once a step: the polls show that the steps grow linearly with the program.
+	// The compiler polls once in each step. The number of polls shows that the number of steps
+	// grows linearly with the program.
 	for _, chain := range []string{`"return a" .. (" and a"):rep(n)`,
 		`"return a" .. (" or a"):rep(n)`, `"if a then " .. ("elseif a then "):rep(n) .. "end"`,
 		`"while a do " .. ("if a then break end "):rep(n) .. "end"`,

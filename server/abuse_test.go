@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDeafMonitorIsCut although no limit is set for its class; a client that waits for as
-// much of its own replies is not.
+// TestDeafMonitorIsCut: a client that uses MONITOR and does not read is closed, although its class
+// has no limit. A client with as much pending output from its own command is not closed.
 func TestDeafMonitorIsCut(t *testing.T) {
 	const pushMost = 1 << 20
 	ts := start(t, func(l *loop) { l.seams.pushMost = pushMost })
@@ -40,7 +40,8 @@ func TestDeafMonitorIsCut(t *testing.T) {
 	}
 }
 
-// TestComplaintsAreFew: clients do not fill the log, and it says how many were left out.
+// TestComplaintsAreFew: clients cannot fill the log with messages. The log reports how many
+// messages were left out.
 func TestComplaintsAreFew(t *testing.T) {
 	still, _ := stopped(t)
 	ts := start(t, still)
@@ -67,7 +68,7 @@ func TestComplaintsAreFew(t *testing.T) {
 	}
 }
 
-// TestTurnsAreBrief: of a client with many commands that take long a few run in a turn.
+// TestTurnsAreBrief: if a client sends many slow commands, only a few of them run in each turn.
 func TestTurnsAreBrief(t *testing.T) {
 	var at *loop
 	ran := map[uint64]int{} // by pass

@@ -15,9 +15,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestUserDeletedBesideTask: a transaction or a script whose user is deleted beside it, however
-// that is done, runs no further command; it becomes nobody else, neither the default user nor
-// the new user of its name. What it had done stands.
+// TestUserDeletedBesideTask: if the user of a transaction or a script is deleted in any way while
+// it runs, no further command of it runs. It does not continue as the default user or as a new user
+// with the same name. Its earlier changes stay.
 func TestUserDeletedBesideTask(t *testing.T) {
 	const rules = "on nopass resetkeys ~u* ~log +@all -@admin"
 	path := filepath.Join(t.TempDir(), "users.acl")
@@ -50,7 +50,8 @@ func TestUserDeletedBesideTask(t *testing.T) {
 				}
 				alice.raw(task)
 				<-h.runs
-				// Within a transaction they run beside the task. The new alice is somebody else.
+				// In a transaction these commands run while the task runs. The new alice is a
+				// different user.
 				admin.send("MULTI\n" + end + "\nACL SETUSER alice on nopass ~* +@all\nEXEC\n")
 				admin.expect("+OK", "+QUEUED", "+QUEUED")
 				if got := admin.reply(); !strings.HasPrefix(got, "*2 ") ||
@@ -69,8 +70,8 @@ func TestUserDeletedBesideTask(t *testing.T) {
 	}
 }
 
-// TestWaitingUserDeleted: commands that have not begun when their user is deleted, since they
-// wait for something, never run.
+// TestWaitingUserDeleted: if a user is deleted while the user's commands wait to begin, the
+// commands never run.
 func TestWaitingUserDeleted(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
@@ -107,16 +108,17 @@ func TestWaitingUserDeleted(t *testing.T) {
 	}
 }
 
-// rights are what a user may do from a step of the administrator on.
+// rights are the permissions of a user after a step of the administrator.
 type rights struct {
 	user string
-	// Of which the user may use those that are one of these letters; "" after deletion.
+	// The keys that the user may use: those of the names "a", "b" and "ab" that equal this or are a
+	// letter of it.
 	keys           string
 	there          bool
 	began, settled int64 // the step took place between these instants
 }
 
-// rightsRun is one run of TestRightsBesideTasks. Instants are numbers that only grow.
+// rightsRun is one run of TestRightsBesideTasks. Instants are numbers from a counter.
 type rightsRun struct {
 	ts      *testServer
 	clock   atomic.Int64
@@ -126,7 +128,7 @@ type rightsRun struct {
 	calls   map[string]rightsCall
 }
 
-// rightsCall is what a client sent: its effects name it.
+// rightsCall is a call of a client. The elements that the call adds contain its name.
 type rightsCall struct {
 	user          string
 	login, logged int64 // the client became the user between these instants
@@ -185,8 +187,8 @@ func (r *rightsRun) client(c *client, user string, dice *rand.Rand, name string)
 	}
 }
 
-// administer takes a step: users are made, changed, deleted, one by one, within a transaction or
-// by a file.
+// administer makes a step: it creates, changes and deletes users, one by one, within a transaction
+// or with a file.
 func (r *rightsRun) administer(c *client, path string, dice *rand.Rand, users []string) {
 	var step []rights
 	draw := func(user string) {
@@ -249,13 +251,13 @@ func (s *rights) rules() string {
 	return text
 }
 
-// allow says whether a list is the user's to change.
+// allow reports whether the user may change a key.
 func (s *rights) allow(key string) bool {
 	return s.there && (key == s.keys || len(key) == 1 && strings.Contains(s.keys, key))
 }
 
-// mayHaveRun says whether the user had a right to what a call did at some instant between its
-// beginning and its end, as the user that the connection was of.
+// mayHaveRun reports whether the connection's user had the right to change the key at some instant
+// between the beginning and the end of a call.
 func (r *rightsRun) mayHaveRun(call rightsCall, key string) bool {
 	list := r.history[call.user]
 	until := func(i int) int64 { // the end of step i's rights
@@ -281,10 +283,10 @@ func (r *rightsRun) mayHaveRun(call rightsCall, key string) bool {
 	return false
 }
 
-// TestRightsBesideTasks: random changes and deletions of users, and ACL LOAD, beside commands,
-// transactions, scripts, functions and blocked commands of theirs. No command runs to which
-// neither the rights at its beginning nor those at any instant of it, of just the user that its
-// connection authenticated as, give leave.
+// TestRightsBesideTasks: users are changed and deleted at random, and reloaded with ACL LOAD.
+// Meanwhile they run commands, transactions, scripts, functions and blocked commands. A command
+// runs only if its user had the right to do so at some instant between its beginning and its end.
+// Only the rights of the very user that the connection authenticated as count.
 func TestRightsBesideTasks(t *testing.T) {
 	steps, users := 100, []string{"u0", "u1", "u2"}
 	if testkit.Race {
@@ -327,7 +329,7 @@ func TestRightsBesideTasks(t *testing.T) {
 	r.check(admin)
 }
 
-// check compares what has happened with the rights that there were.
+// check compares the changes that commands have made with the rights of their users.
 func (r *rightsRun) check(admin *client) {
 	ran := 0
 	for _, key := range []string{"a", "b", "ab", "secret"} {

@@ -9,7 +9,7 @@ import (
 	"keyp/storage"
 )
 
-// apart gives n keys of as many shards.
+// apart returns n keys that are in different shards.
 func (ts *testServer) apart(n int) (keys []string) {
 	seen := map[uint16]bool{}
 	for i := 0; len(keys) < n; i++ {
@@ -23,8 +23,8 @@ func (ts *testServer) apart(n int) (keys []string) {
 	return keys
 }
 
-// loops runs a script on a connection that calls GET of keys, and waits until the script is in an
-// endless loop.
+// loops runs a script on a connection. The script calls GET for the keys. loops returns when the
+// script is in an endless loop.
 func (ts *testServer) loops(declared string, keys ...string) *client {
 	ts.t.Helper()
 	source := ""
@@ -57,8 +57,8 @@ func (ts *testServer) killed(c *client) {
 	}
 }
 
-// TestBeside: while a script goes on others are served, in any way, that do without the keys it
-// has touched or declared. Those that need one of them wait, and so do those that need all.
+// TestBeside: while a script runs, clients that do not need its touched or declared keys are
+// served, with all kinds of commands. Clients that need one of these keys, or all keys, wait.
 func TestBeside(t *testing.T) {
 	ts := start(t)
 	keys := ts.apart(4)
@@ -103,8 +103,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestBesideBlocked: clients that wait for a key are served beside a script, unless that has
-// one of their keys: then they are when it has ended, and keep their place.
+// TestBesideBlocked: blocked clients are served while a script runs, unless the script has locked
+// one of their keys. Then they are served after the script, in their order.
 func TestBesideBlocked(t *testing.T) {
 	ts := start(t)
 	keys := ts.apart(3)
@@ -137,8 +137,8 @@ func TestBesideBlocked(t *testing.T) {
 	second.expect("*2 " + free + " z")
 }
 
-// TestBesideBusy: once a script has run for too long those are refused that need what it has,
-// and what needs no key, but not those whose keys it does without.
+// TestBesideBusy: once a script has run for too long, commands that need its keys, or all keys, get
+// an error. Commands on other keys do not.
 func TestBesideBusy(t *testing.T) {
 	ts := busyServer(t)
 	keys := ts.apart(2)

@@ -10,7 +10,7 @@ import (
 	"keyp/storage"
 )
 
-// job reads the reply to POP of one that has waited, and gives the receipt.
+// job reads the reply to a POP that has waited, and returns the receipt.
 func (c *client) job(id, payload string, deliveries int) (receipt string) {
 	c.t.Helper()
 	reply := c.reply()
@@ -22,8 +22,8 @@ func (c *client) job(id, payload string, deliveries int) (receipt string) {
 	return words[4]
 }
 
-// Waiting clients get jobs in the order in which they came, as soon as the jobs are due, whatever
-// makes them due. Clients that have left are passed over.
+// TestDelayInOrder: waiting clients get jobs in the order in which they came, as soon as the jobs
+// are due, for whatever reason. Clients that have left are skipped.
 func TestDelayInOrder(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -46,19 +46,19 @@ func TestDelayInOrder(t *testing.T) {
 	receipt := second.job("b", "two", 1)
 	clk.Advance(100 * time.Millisecond)
 	timed.expect("*-1")
-	// Given back, it is the next one's at once.
+	// A job that is given back goes to the next client at once.
 	c.do("KEYP.DELAY NACK q " + receipt)
 	third.job("b", "two", 2)
-	// Another job is due at another instant than it was to be.
+	// Another job becomes due at another time than first planned.
 	c.do("KEYP.DELAY ADD q d +1000000 four")
 	c.do("KEYP.DELAY RESCHEDULE q d +50")
 	clk.Advance(50 * time.Millisecond)
 	fourth.job("d", "four", 1)
-	// It is not acknowledged in time.
+	// The job is not acknowledged in time.
 	clk.Advance(200 * time.Millisecond)
 	fifth.job("d", "four", 2)
 	waitBlocked(ts, 0)
-	// One that comes with the queue's end and begin between.
+	// The next jobs arrive after the queue was deleted and created again.
 	sixth := wait("0 VISIBILITY 1000000 COUNT 10")
 	c.do("DEL q")
 	c.send("MULTI\nKEYP.DELAY ADD q e 0 five\nKEYP.DELAY ADD q f 0 six\nKEYP.DELAY POP q NOACK\nEXEC\n")
@@ -69,7 +69,7 @@ func TestDelayInOrder(t *testing.T) {
 	}
 }
 
-// TestDelayFirstLeaves: only the first that waits looks at the queue when a job is due. When it
+// TestDelayFirstLeaves: only the first waiting client checks the queue when a job is due. When it
 // leaves, the next one does.
 func TestDelayFirstLeaves(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
@@ -86,8 +86,8 @@ func TestDelayFirstLeaves(t *testing.T) {
 	}
 }
 
-// TestDelayDeadLettersWhileWaiting: a job whose deliveries are used up goes to the dead letters
-// when it is due, and wakes who reads them.
+// TestDelayDeadLettersWhileWaiting: a job with no deliveries left becomes a dead letter when it is
+// due. This wakes a client that waits for dead letters.
 func TestDelayDeadLettersWhileWaiting(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -107,8 +107,8 @@ func TestDelayDeadLettersWhileWaiting(t *testing.T) {
 	}
 }
 
-// A job that is due because the clock was set ahead is delivered when the wait ends, if nothing has
-// looked before.
+// TestDelayDueAtTimeout: if the clock is set ahead and a job becomes due, a waiting client gets the
+// job at the end of its wait at the latest.
 func TestDelayDueAtTimeout(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })

@@ -10,7 +10,7 @@ import (
 	"keyp/storage"
 )
 
-// lease takes a lease for an owner, and gives its token.
+// lease acquires a lease for an owner, and returns its token.
 func (c *client) lease(key, owner string, ms int) (token int64) {
 	c.t.Helper()
 	reply := c.do(fmt.Sprintf("KEYP.LEASE ACQUIRE %s %s %d", key, owner, ms))
@@ -20,7 +20,7 @@ func (c *client) lease(key, owner string, ms int) (token int64) {
 	return token
 }
 
-// granted reads the reply to ACQUIRE of one that has waited.
+// granted reads the reply to an ACQUIRE that has waited.
 func (c *client) granted() (token int64) {
 	c.t.Helper()
 	reply := c.reply()
@@ -30,8 +30,8 @@ func (c *client) granted() (token int64) {
 	return token
 }
 
-// Those who wait for a lease have it in the order in which they came, whatever ends it; who has
-// left is passed over, and nobody comes between.
+// TestLeaseInOrder: clients that wait for a lease get it in the order in which they came, for
+// whatever reason it ends. Clients that have left are skipped, and no new client gets it first.
 func TestLeaseInOrder(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -69,7 +69,7 @@ func TestLeaseInOrder(t *testing.T) {
 	handed(second, "RELEASE")
 	c.do("DEL l")
 	handed(third, "DEL")
-	// One transaction that releases it and asks for it.
+	// One transaction releases the lease and tries to acquire it.
 	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nKEYP.LEASE ACQUIRE l new 1000\nEXEC\n",
 		last))
 	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 *-1")
@@ -87,9 +87,9 @@ func TestLeaseInOrder(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// TestLeaseSameOwner: an owner that waits on several connections, since it lost the first one
-// without the server noticing, has its lease on all of them, and whoever else waits keeps its
-// place.
+// TestLeaseSameOwner: an owner may wait on several connections, because it lost the first one and
+// the server did not notice. It gets its lease on all of them, and other waiting clients keep their
+// order.
 func TestLeaseSameOwner(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -103,7 +103,7 @@ func TestLeaseSameOwner(t *testing.T) {
 		t.Errorf("the second connection has token %d, the first %d", got, token)
 	}
 	waitBlocked(ts, 1)
-	// A lease that comes from another key has its owner, too.
+	// If a lease is moved from another key, its owner gets it, too.
 	moved := ts.blocks("KEYP.LEASE ACQUIRE l moved 1000000 WAIT 0")
 	c.lease("elsewhere", "moved", 1_000_000)
 	c.do("RENAME elsewhere l")
@@ -114,15 +114,15 @@ func TestLeaseSameOwner(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// TestLeaseFirstLeaves: the lease is free, but the command of the first that waits could not run
-// yet, when that one leaves. The next one has it then.
+// TestLeaseFirstLeaves: the lease is free, but the first waiting client leaves before its command
+// could run. The next client gets the lease then.
 func TestLeaseFirstLeaves(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
 	token := c.lease("l", "holder", 1_000_000)
 	first := ts.blocks("KEYP.LEASE ACQUIRE l first 1000 WAIT 0")
 	second := ts.blocks("KEYP.LEASE ACQUIRE l second 1000 WAIT 0")
-	// So first is not served at once.
+	// The pause prevents that first is served at once.
 	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nCLIENT PAUSE 1000000 WRITE\nEXEC\n", token))
 	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 +OK")
 	first.Close()
@@ -132,9 +132,9 @@ func TestLeaseFirstLeaves(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// TestLeaseAtDeadlineWithoutReaper: who waits for a lease has it at its deadline, and behind its
-// delay, also where nothing but a command removes keys that have expired; and so does the next one,
-// who came to be the first meanwhile.
+// TestLeaseAtDeadlineWithoutReaper: a waiting client gets the lease at its deadline, after its
+// delay, even if only commands remove expired keys. The next client, which is the first one then,
+// gets it in the same way.
 func TestLeaseAtDeadlineWithoutReaper(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock, o.NoBackground = clk, true })
@@ -158,9 +158,9 @@ func TestLeaseAtDeadlineWithoutReaper(t *testing.T) {
 	}
 }
 
-// TestLeaseShorterDelay: the first that waits has the lease when its delay ends, also where that
-// was made shorter and an owner waits, too, whose lease has expired: that one has nothing to get
-// before its turn.
+// TestLeaseShorterDelay: the first waiting client gets the lease when its delay ends, even if the
+// delay was shortened. The owner whose lease has expired waits, too, and gets nothing before its
+// turn.
 func TestLeaseShorterDelay(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock, o.NoBackground = clk, true })

@@ -7,7 +7,7 @@ import (
 )
 
 // TestWaitsTakeNoPlace: commands that wait for the log or for a time (WAITAOF, DEBUG SLEEP) do not
-// count as tasks. However many there are, a task of scope Unlocked begins at once.
+// count as tasks. A task of scope Unlocked begins at once, however many such commands wait.
 func TestWaitsTakeNoPlace(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)

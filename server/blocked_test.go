@@ -16,7 +16,7 @@ import (
 	"keyp/storage"
 )
 
-// waitBlocked waits until n sessions wait with a blocking command.
+// waitBlocked waits until n sessions wait in a blocking command.
 func waitBlocked(ts *testServer, n int) {
 	ts.t.Helper()
 	await.Until(ts.t, fmt.Sprint(n, " sessions wait"), func() bool { return ts.blocked() == n })
@@ -34,7 +34,7 @@ func (ts *testServer) blocked() (n int) {
 	return n
 }
 
-// blocks sends a command that has to wait, and waits until it does.
+// blocks sends a command that blocks, and returns when it waits.
 func (c *client) blocks(ts *testServer, command string) *client {
 	c.t.Helper()
 	before := ts.blocked()
@@ -48,7 +48,7 @@ func (ts *testServer) blocks(command string) *client {
 	return ts.dial().blocks(ts, command)
 }
 
-// Everybody gets what is there, in the order in which they came.
+// TestBlockedInOrder: waiting clients get elements in the order in which they came.
 func TestBlockedInOrder(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -74,7 +74,7 @@ func TestBlockedInOrder(t *testing.T) {
 	c.do("ZADD b 1 one 2 two")
 	members.expect("*3 b one 1")
 
-	// What a waiter moves wakes the next one, and nobody comes twice.
+	// An element that a waiting client moves wakes the next one. Each client gets one reply.
 	first.blocks(ts, "BLMOVE x y LEFT RIGHT 0")
 	second.blocks(ts, "BRPOPLPUSH y x 0")
 	third.blocks(ts, "BLPOP z y 0")
@@ -91,7 +91,8 @@ func TestBlockedInOrder(t *testing.T) {
 	}
 }
 
-// Whatever makes a list or a sorted set wakes those who wait for one.
+// TestBlockedAreWoken: every command that creates a list or a sorted set wakes clients that wait
+// for one.
 func TestBlockedAreWoken(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -160,7 +161,7 @@ func TestBlockedAreWoken(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// Those who MONITOR see a command when it comes, and once.
+// TestBlockedAndMonitor: MONITOR shows a blocking command once, when it arrives.
 func TestBlockedAndMonitor(t *testing.T) {
 	ts := start(t)
 	m := ts.dial()
@@ -176,7 +177,7 @@ func TestBlockedAndMonitor(t *testing.T) {
 	}
 }
 
-// The time is up to the millisecond, and not before.
+// TestBlockedTimeout: the timeout is exact to the millisecond, and never early.
 func TestBlockedTimeout(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -198,14 +199,14 @@ func TestBlockedTimeout(t *testing.T) {
 		two.expect("*-1")
 		three.expect("_")
 	}
-	// One that was served in time is let alone afterwards.
+	// The timeout of a client that was served in time has no effect.
 	two.blocks(ts, "BLPOP a 1")
 	ts.dial().do("RPUSH a v")
 	two.expect("*2 a v")
 	clk.Advance(time.Second)
 	ts.onLoop(func(*loop) {})
 	two.silent(ts)
-	// For ever is for ever, and much longer than that is nearly as long.
+	// A wait for ever does not end, nor does an extremely long one.
 	two.blocks(ts, "BLPOP a 0")
 	three.blocks(ts, "BLPOP a 9e15")
 	clk.Advance(80 * 365 * 24 * time.Hour)
@@ -223,7 +224,7 @@ func TestBlockedTimeout(t *testing.T) {
 	}
 }
 
-// Later commands of the connection wait for their turn, and so do the replies.
+// TestBlockedPipeline: later commands of a blocked connection wait, and so do their replies.
 func TestBlockedPipeline(t *testing.T) {
 	ts := start(t)
 	c, w := ts.dial(), ts.dial()
@@ -237,7 +238,7 @@ func TestBlockedPipeline(t *testing.T) {
 	c.expect(":2")
 	c.reply()
 	w.expect("*2 k a", "+OK", "*2 k b", "1")
-	// What comes while it waits.
+	// Commands that arrive while it waits.
 	w.blocks(ts, "BLPOP k 0")
 	w.send("PING\nBLPOP k 0\n")
 	w.silent(ts)
@@ -266,7 +267,7 @@ func TestClientUnblock(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	// One that CLIENT PAUSE holds back is none that waits.
+	// A command that CLIENT PAUSE holds back does not count as waiting.
 	c.do("CLIENT PAUSE 100000 WRITE")
 	w.send("BLPOP k 0.001\n")
 	await.Until(t, "it is held", func() bool {
@@ -282,7 +283,8 @@ func TestClientUnblock(t *testing.T) {
 	}
 }
 
-// Those whose client goes, or is killed, take nothing; what they were sent before they get.
+// TestBlockedGone: a blocked client that leaves, or is killed, takes no element. It still gets its
+// earlier replies.
 func TestBlockedGone(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -316,7 +318,7 @@ func TestBlockedGone(t *testing.T) {
 	})
 }
 
-// shut ends the client's side of a connection.
+// shut closes the client's side of a connection.
 func shut(c *client) {
 	c.t.Helper()
 	if err := c.CloseWrite(); err != nil {
@@ -324,7 +326,7 @@ func shut(c *client) {
 	}
 }
 
-// While CLIENT PAUSE holds commands back nobody is served, but time goes on.
+// TestBlockedInPause: during CLIENT PAUSE no blocked client is served, but timeouts go on.
 func TestBlockedInPause(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -341,7 +343,7 @@ func TestBlockedInPause(t *testing.T) {
 	pusher.expect(":1")
 	w.expect("*2 k v")
 
-	// What was there when the pause began may have expired when it ends.
+	// An element that was there when the pause began may have expired when it ends.
 	w.blocks(ts, "BLPOP k l 0")
 	for _, command := range []string{"MULTI", "RPUSH k v", "PEXPIRE k 100", "RPUSH l w",
 		"CLIENT PAUSE 1000"} {
@@ -358,8 +360,9 @@ func TestBlockedInPause(t *testing.T) {
 	w.silent(ts)
 }
 
-// TestBlockedBehindATask: a key whose turn comes while a global task holds it is looked at again
-// when the task ends: the change was reported once, and is not reported again.
+// TestBlockedBehindATask: a global task may hold a key when blocked clients of this key could be
+// served. Then the key is checked again when the task ends, although its change is reported only
+// once.
 func TestBlockedBehindATask(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
@@ -384,7 +387,7 @@ func TestBlockedBehindATask(t *testing.T) {
 	w.expect("*2 log v")
 }
 
-// The option timeout does not end those who wait.
+// TestBlockedIsNotIdle: the option timeout does not close blocked clients.
 func TestBlockedIsNotIdle(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, "timeout=10", func(o *storage.Options) { o.Clock = clk })
@@ -399,7 +402,8 @@ func TestBlockedIsNotIdle(t *testing.T) {
 	w.expect("*2 k v")
 }
 
-// What a waiter takes leaves no sooner than the log is durable to it.
+// TestBlockedWaitForTheDisk: an element that a blocked client gets is sent only when the change is
+// durable in the log.
 func TestBlockedWaitForTheDisk(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
@@ -415,7 +419,7 @@ func TestBlockedWaitForTheDisk(t *testing.T) {
 	w.expect("*2 k v")
 }
 
-// A stop does not wait for what may never come.
+// TestStopWithBlocked: a stop does not wait for blocked clients.
 func TestStopWithBlocked(t *testing.T) {
 	ts := start(t)
 	w := ts.blocks("BLPOP k 0")
@@ -423,8 +427,8 @@ func TestStopWithBlocked(t *testing.T) {
 	w.expect("(eof)")
 }
 
-// A thousand waiters cost no goroutine, whether they wait for one key or for a thousand,
-// and each gets what is meant for it.
+// TestThousandBlocked: a thousand blocked clients need no goroutines, whether they wait for one key
+// or for a thousand. Each gets its own element.
 func TestThousandBlocked(t *testing.T) {
 	const n = 1000
 	var limit unix.Rlimit
@@ -466,8 +470,8 @@ func TestThousandBlocked(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// One whose keys have to be read from disk keeps its turn: those behind it wait, and are
-// served after it.
+// TestBlockedKeysAreLoaded: a client whose keys must be read from disk keeps its turn. The clients
+// after it wait and are served after it.
 func TestBlockedKeysAreLoaded(t *testing.T) {
 	ts := start(t, func(o *storage.Options) { o.MaxMemory = 1 })
 	c := ts.dial()
@@ -523,7 +527,7 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 	}
 }
 
-// onSession runs fn on the loop with the session of a client.
+// onSession runs fn on the loop, with the session of a client.
 func (ts *testServer) onSession(id string, fn func(*loop, *session)) {
 	ts.t.Helper()
 	ts.onLoop(func(l *loop) {
@@ -537,7 +541,8 @@ func (ts *testServer) onSession(id string, fn func(*loop, *session)) {
 	})
 }
 
-// What ends while keys are read from disk for it ends at once, and lets others pass.
+// TestBlockedEndsWhileLoading: a wait can end while keys are read from disk for it. It ends at
+// once, and other clients are served.
 func TestBlockedEndsWhileLoading(t *testing.T) {
 	ts := start(t)
 	next, c := ts.dial(), ts.dial()
@@ -576,7 +581,7 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 			w.expect("*2 k v")
 		}
 	}
-	// One that goes on gets what there is, if it is still there.
+	// A client that still waits gets the element, if it is still there.
 	w := ts.dial()
 	id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
 	w.blocks(ts, "BLPOP k 0")
@@ -595,7 +600,7 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 	}
 	w.expect("*2 k a")
 	next.expect("*2 k b")
-	// One whose keys can't be read has an error, and holds up nobody.
+	// If the keys of a client cannot be read, it gets an error, and others are served.
 	w.blocks(ts, "BLPOP k 0")
 	next.blocks(ts, "BLPOP k 0")
 	ts.onSession(id, func(_ *loop, s *session) { s.blocked.loads = true })
@@ -608,8 +613,9 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 	}
 }
 
-// TestBlockedTimeoutWhileLoading: one whose time ends while its keys are being read, or while it
-// waits for a task, gets what came before; nothing, if that is gone.
+// TestBlockedTimeoutWhileLoading: the timeout of a client comes while its keys are being read, or
+// while it waits for a task. It gets an element that came before the timeout, or nothing if the
+// element is gone.
 func TestBlockedTimeoutWhileLoading(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -635,7 +641,7 @@ func TestBlockedTimeoutWhileLoading(t *testing.T) {
 		pass(lateLook)
 		w.expect(want)
 	}
-	// Its command needs what a script has.
+	// Its command needs a key that a script has locked.
 	keys := ts.apart(2)
 	w := ts.dial()
 	id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
@@ -655,9 +661,9 @@ func TestBlockedTimeoutWhileLoading(t *testing.T) {
 	w.expect("v")
 }
 
-// TestUnblockedWithMuch: CLIENT UNBLOCK ends the wait of a client to which much is to be sent, so
-// that all clients take more than they may. None is closed while the command runs. The clock stands
-// still, so that all commands have one turn.
+// TestUnblockedWithMuch: CLIENT UNBLOCK ends the wait of a client with much pending output, so that
+// all clients together exceed their memory limit. No client is closed while the command runs. The
+// clock stands still, so that all commands run in one turn.
 func TestUnblockedWithMuch(t *testing.T) {
 	still, _ := stopped(t)
 	ts := start(t, still)
@@ -691,8 +697,8 @@ func TestUnblockedWithMuch(t *testing.T) {
 	}
 }
 
-// TestBlockedServedAtOnce: a command that begins to wait is served before its session's turn ends,
-// as what another goroutine has changed is delivered behind it.
+// TestBlockedServedAtOnce: another goroutine has made a change that is not delivered yet. A command
+// that starts to block is served with it before its session's turn ends.
 func TestBlockedServedAtOnce(t *testing.T) {
 	ts := start(t)
 	mover := ts.blocks("BLMOVE x k LEFT LEFT 0")

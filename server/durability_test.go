@@ -51,8 +51,8 @@ func (d *disk) hold() (release func()) {
 	}
 }
 
-// slowDisk makes syncs slow and waits until the server has measured that, so that it no longer
-// waits for them.
+// slowDisk makes syncs slow and waits until the server has measured that. After that the event loop
+// no longer waits for syncs.
 func slowDisk(t *testing.T, ts *testServer, d *disk) {
 	t.Helper()
 	d.delay.Store(int64(3 * time.Millisecond))
@@ -63,8 +63,8 @@ func slowDisk(t *testing.T, ts *testServer, d *disk) {
 	})
 }
 
-// TestNothingUndurableLeaves holds a sync back: the write's reply waits, and so does
-// whatever shows it, while reads of durable keys go on.
+// TestNothingUndurableLeaves delays a sync. The write's reply waits, and so does every reply that
+// shows the write. Reads of durable keys go on.
 func TestNothingUndurableLeaves(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		d := &disk{}
@@ -109,8 +109,8 @@ func nothingUndurableLeaves(t *testing.T, ts *testServer, d *disk, dial func() *
 	seer.expect("1")
 }
 
-// TestGoneIsDurable: that there is nothing, which a reply shows by running out of time, by a count
-// or by a name that is missing, waits for the log like anything else.
+// TestGoneIsDurable: a reply may show that a key is gone, by a timeout, a count or a missing name.
+// Such a reply also waits until the deletion is durable in the log.
 func TestGoneIsDurable(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
@@ -138,7 +138,8 @@ func TestGoneIsDurable(t *testing.T) {
 	waits[0].expect("*-1")
 }
 
-// TestLongRepliesLeaveEarly: amid a turn, but no earlier than the log allows.
+// TestLongRepliesLeaveEarly: long replies are sent before the end of a turn, but not before the log
+// is durable.
 func TestLongRepliesLeaveEarly(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
@@ -198,7 +199,8 @@ func TestManyClientsOnSlowDisk(t *testing.T) {
 	}
 }
 
-// TestFailedLogStopsTheServer: a write whose sync fails is never acknowledged.
+// TestFailedLogStopsTheServer: a write whose sync fails is never acknowledged, and the server
+// stops.
 func TestFailedLogStopsTheServer(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		d := &disk{}
@@ -219,8 +221,8 @@ func TestFailedLogStopsTheServer(t *testing.T) {
 	}
 }
 
-// TestCleanStop: what runs is answered, what is held runs, and what was acknowledged
-// is there afterwards.
+// TestCleanStop: at a clean stop, running commands get their replies, and commands that were held
+// back run. After a restart all acknowledged writes are there.
 func TestCleanStop(t *testing.T) {
 	dir := t.TempDir()
 	g := &unlockedGate{}
@@ -269,7 +271,7 @@ func TestCleanStop(t *testing.T) {
 	after.expect("1", "2")
 }
 
-// TestStopIsBounded: a client that takes nothing cannot keep the server from stopping.
+// TestStopIsBounded: a client that reads nothing cannot keep the server from stopping.
 func TestStopIsBounded(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -291,8 +293,8 @@ func TestStopIsBounded(t *testing.T) {
 	ts.done <- nil
 }
 
-// TestKeysAreLoaded reads keys that only the data file has, in pipelines that must
-// keep their order.
+// TestKeysAreLoaded reads keys that are only in the data file, in pipelines whose replies must stay
+// in order.
 func TestKeysAreLoaded(t *testing.T) {
 	dir := t.TempDir()
 	fill := func(o *storage.Options) { o.SegmentSize = 1 << 20 }
@@ -318,7 +320,7 @@ func TestKeysAreLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Over its budget the store loads nothing by itself, so every key is waited for.
+	// A store over its memory limit loads nothing by itself, so every read of a key waits.
 	again, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, fill,
 		func(o *storage.Options) { o.MaxMemory = 1 })
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// silentTarget starts a server that accepts connections and never replies. It returns the command
-// MIGRATE that sends the key k to that server, with an hour of time.
+// silentTarget starts a server that accepts connections and never replies. It returns a MIGRATE
+// command that sends the key k to that server, with a timeout of an hour.
 func silentTarget(t *testing.T) string {
 	migrate, _ := countingTarget(t)
 	return migrate
 }
 
-// countingTarget is a silentTarget that counts the connections.
+// countingTarget does the same as silentTarget, and counts the connections.
 func countingTarget(t *testing.T) (migrate string, connections *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +44,7 @@ func countingTarget(t *testing.T) (migrate string, connections *atomic.Int64) {
 	return "MIGRATE 127.0.0.1 " + port + " k 0 3600000\n", connections
 }
 
-// migrations waits until so many of the tasks that wait for other servers run.
+// migrations waits until n tasks that wait for other servers are running.
 func (ts *testServer) migrations(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, fmt.Sprint(n, " tasks wait for another server"), func() (yes bool) {
@@ -53,8 +53,8 @@ func (ts *testServer) migrations(n int) {
 	})
 }
 
-// TestElsewhereTakesNoPlace: however many wait for a server that does not reply, what others need
-// goes on, and each can be seen.
+// TestElsewhereTakesNoPlace: however many tasks wait for a silent server, other clients' commands
+// go on. CLIENT LIST shows all of the waiting clients.
 func TestElsewhereTakesNoPlace(t *testing.T) {
 	ts := start(t)
 	other := ts.dial()
@@ -77,8 +77,8 @@ func TestElsewhereTakesNoPlace(t *testing.T) {
 	}
 }
 
-// TestOperatorsHaveAPlace: what an operator needs begins although clients have all places of
-// theirs.
+// TestOperatorsHaveAPlace: a task of an operator begins even if as many tasks of clients run as may
+// run at a time.
 func TestOperatorsHaveAPlace(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use, func(e *commands.Env) {
@@ -93,8 +93,8 @@ func TestOperatorsHaveAPlace(t *testing.T) {
 	await.For(t, "SAVE runs", g.runs)
 }
 
-// TestElsewhereEndsWithItsClient: a command that waits for another server ends when its client has
-// left, or is killed, and the one that waits for its place begins.
+// TestElsewhereEndsWithItsClient: a task that waits for another server ends when its client leaves
+// or is killed. Then the next queued task begins.
 func TestElsewhereEndsWithItsClient(t *testing.T) {
 	for name, leave := range map[string]func(ts *testServer, c *client){
 		"closed": func(_ *testServer, c *client) { _ = c.Close() },
@@ -125,8 +125,8 @@ func TestElsewhereEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// TestLeftWaitBehindOthers: a place that becomes free is for a client that is there, however many
-// that have left came before.
+// TestLeftWaitBehindOthers: when a task ends, a queued task of a connected client begins next. Many
+// tasks of clients that have left may be before it in the queue.
 func TestLeftWaitBehindOthers(t *testing.T) {
 	ts := start(t)
 	migrate := silentTarget(t)
@@ -172,8 +172,8 @@ func TestLeftWaitBehindOthers(t *testing.T) {
 	})
 }
 
-// TestElsewhereForHalfAConnection: a client that ends its side when it has sent MIGRATE is replied
-// to by a target that replies.
+// TestElsewhereForHalfAConnection: a client that closes its side after sending MIGRATE still gets
+// the reply, if the target replies.
 func TestElsewhereForHalfAConnection(t *testing.T) {
 	ts, target := start(t), start(t)
 	_, port, _ := net.SplitHostPort(target.Addrs()[0])
@@ -187,8 +187,8 @@ func TestElsewhereForHalfAConnection(t *testing.T) {
 	}
 }
 
-// TestPauseEndsElsewhere: CLIENT PAUSE does not wait for another server for longer than a moment,
-// nor does the stop.
+// TestPauseEndsElsewhere: neither CLIENT PAUSE nor a stop waits for another server for more than a
+// moment.
 func TestPauseEndsElsewhere(t *testing.T) {
 	ts := start(t)
 	migrate := silentTarget(t)
@@ -214,8 +214,8 @@ func TestPauseEndsElsewhere(t *testing.T) {
 	moves.expect(ended)
 }
 
-// TestPauseComesBeforeQueued: no task that waits for a place begins before a CLIENT PAUSE that
-// waits for those that run.
+// TestPauseComesBeforeQueued: while a CLIENT PAUSE waits for the running tasks, no queued task
+// begins.
 func TestPauseComesBeforeQueued(t *testing.T) {
 	ts := start(t)
 	migrate, connections := countingTarget(t)
@@ -241,11 +241,13 @@ func TestPauseComesBeforeQueued(t *testing.T) {
 	ts.migrations(maxUnlocked)
 }
 
-// TestPauseComesBeforeThoseReleasedWithIt: a CLIENT PAUSE comes before a write that was released in
-// the same pass, after it. The tasks that it waits for end, and then one that was queued, whose
-// command is to run again: the loop hears of all at once.
+// TestPauseComesBeforeThoseReleasedWithIt: a CLIENT PAUSE is released, and after it a write in the
+// same iteration of the loop. The pause comes before the write. First the tasks that the pause
+// waits for end, and then a queued task, whose command has to run again. The loop learns of all of
+// them at once.
 func TestPauseComesBeforeThoseReleasedWithIt(t *testing.T) {
-	// The call before the queued task: behind those before all that run, and one at the end of one.
+	// The number of the call before the queued task. It follows one call before each running task,
+	// and one at the end of a task.
 	const next = maxUnlocked + 2
 	var calls atomic.Int64
 	late := make(chan struct{})

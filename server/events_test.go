@@ -49,7 +49,7 @@ func TestKeyspaceEvents(t *testing.T) {
 	l.expect("*4 pmessage __key* __key-end x")
 }
 
-// TestFieldEvents: those of hashes say which fields they are about, on four kinds of channels,
+// TestFieldEvents: events of hashes name the fields that changed, on four kinds of channels, even
 // without K or E.
 func TestFieldEvents(t *testing.T) {
 	fake := clock.NewFake(1_700_000_000_000)
@@ -96,7 +96,7 @@ func TestFieldEvents(t *testing.T) {
 			"*4 pmessage * __subkeyspaceevent@0__:"+event+"|new 1:x,1:y")
 	}
 	c.do("CONFIG SET notify-keyspace-events Ih")
-	// Such a key has no channel of this kind.
+	// A key with a line break has no channel of this kind.
 	c.raw("*4\r\n$4\r\nHSET\r\n$3\r\na\nb\r\n$1\r\nf\r\n$1\r\nv\r\n")
 	c.reply()
 	c.do("CONFIG SET notify-keyspace-events Th$")
@@ -105,8 +105,8 @@ func TestFieldEvents(t *testing.T) {
 	l.expect("*4 pmessage * __subkeyevent@0__:hdel 3:new|1:x")
 }
 
-// TestOverwritten: keys that get another value as a whole, and perhaps another type, are reported,
-// by most commands before their own event.
+// TestOverwritten: if a command replaces a whole value, perhaps with another type, an event reports
+// it. Most commands send it before their own event.
 func TestOverwritten(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=EAoc")
 	c, l := ts.dial(), ts.dial()
@@ -182,7 +182,8 @@ func TestOverwritten(t *testing.T) {
 	}
 }
 
-// TestEventsComeBehindTheReply of the client that listens and changes keys itself.
+// TestEventsComeBehindTheReply: a client that listens and changes keys itself gets each event after
+// the reply.
 func TestEventsComeBehindTheReply(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=E$")
 	c := ts.listen(3)
@@ -191,7 +192,8 @@ func TestEventsComeBehindTheReply(t *testing.T) {
 	c.expect("+OK", event+"a", "1", "+OK", event+"b", event+"c")
 }
 
-// TestEventsWaitForTheLog: those of undurable writes do not leave, those of what reads find do.
+// TestEventsWaitForTheLog: events of writes that are not durable are held back. Events of reads are
+// not.
 func TestEventsWaitForTheLog(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use, "notify-keyspace-events=EAm")
@@ -215,7 +217,7 @@ func TestEventsWaitForTheLog(t *testing.T) {
 	writer.expect("+OK")
 }
 
-// dropUntil reads replies up to one that ends so; begin has it sent.
+// dropUntil calls begin, and then reads replies up to one that ends with end.
 func (c *client) dropUntil(end string, begin func()) {
 	c.t.Helper()
 	begin()
@@ -226,8 +228,8 @@ func (c *client) dropUntil(end string, begin func()) {
 	}
 }
 
-// TestExpiredEvents: the reaper's come without a command, durable, one for each key, and those
-// of elements too.
+// TestExpiredEvents: keys that the reaper removes cause one event each, without a command. So do
+// expired elements.
 func TestExpiredEvents(t *testing.T) {
 	fake := clock.NewFake(1_700_000_000_000)
 	ts := start(t, "notify-keyspace-events=Exh", func(o *storage.Options) { o.Clock = fake })
@@ -255,7 +257,7 @@ func TestExpiredEvents(t *testing.T) {
 	}
 }
 
-// TestEventsAreNotMadeForNobody: the store raises them only while somebody is subscribed.
+// TestEventsAreNotMadeForNobody: the store creates events only while a client is subscribed.
 func TestEventsAreNotMadeForNobody(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=KEA")
 	raised := 0
@@ -276,8 +278,8 @@ func TestEventsAreNotMadeForNobody(t *testing.T) {
 	})
 }
 
-// TestEventsAreNotForgotten: a ring may be taken for the log's, so what was raised amid a pass
-// keeps the loop from sleeping by itself.
+// TestEventsAreNotForgotten: pending events keep the loop from sleeping, even if their wake-up call
+// was mistaken for one about the log.
 func TestEventsAreNotForgotten(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=KEA")
 	ts.listen(2)

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestFieldsetsInTransactions: what HIMPORT keeps for a client changes on the loop alone, which
-// counts it, also while a transaction of that client runs beside the loop.
+// TestFieldsetsInTransactions: the fieldsets that HIMPORT keeps for a client change only on the
+// event loop, which counts their memory. That holds even while a transaction of the client runs
+// beside the loop.
 func TestFieldsetsInTransactions(t *testing.T) {
 	const sets = 100
 	ts := start(t)

@@ -14,7 +14,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// inputMaker makes what a connection may send, and knows how many replies that asks for.
+// inputMaker generates input for a connection, and knows how many replies it must get.
 type inputMaker struct {
 	testkit.Dice
 	b    bytes.Buffer
@@ -22,7 +22,7 @@ type inputMaker struct {
 	ends string // the error that ends the connection; "": none does
 }
 
-// calls are commands with one reply each, right and wrong ones.
+// calls are commands with one reply each, valid and invalid ones.
 var calls = [][]string{
 	{"PING"}, {"ping", "x"}, {"PING", "a", "b"}, {"ECHO", "a\r\nb"}, {"ECHO", ""},
 	{"SET", "k", "v"}, {"GET", "k"}, {"GET"}, {"NOSUCH", "\r\n$5\r\n"}, {""}, {"", ""},
@@ -34,7 +34,7 @@ var calls = [][]string{
 	{"RESET"}, {"CONFIG", "GET", "port"}, {"\x00\xff"},
 }
 
-// wrongs end a connection with these errors.
+// wrongs are inputs that end a connection, with their errors.
 var wrongs = [][2]string{
 	{"*1\r\n$-1\r\n", "invalid bulk length"}, {"*x\r\n", "invalid multibulk length"},
 	{"*2147483648\r\n", "invalid multibulk length"}, {"*1\r\n:1\r\n", "expected '$', got ':'"},
@@ -46,7 +46,7 @@ var wrongs = [][2]string{
 	{strings.Repeat("a", 70_000), "too big inline request"},
 }
 
-// add adds a command, an empty one, or what is wrong.
+// add adds a command, an empty one, or invalid input.
 func (m *inputMaker) add() {
 	switch m.N(16) {
 	case 0:
@@ -74,7 +74,7 @@ func (m *inputMaker) add() {
 	m.b.WriteString(multibulk(args...))
 }
 
-// quoted writes an argument for an inline command.
+// quoted quotes an argument for an inline command.
 func quoted(arg string) string {
 	var b strings.Builder
 	for i := range len(arg) {
@@ -99,9 +99,9 @@ func (m *inputMaker) send(conn net.Conn, cuts []byte) error {
 	return err
 }
 
-// FuzzSession sends pipelines of all kinds of commands to a server, however cut, whatever is
-// between or behind them: each command gets one whole reply, in order, and what can't be
-// parsed an error, behind which the connection ends.
+// FuzzSession sends pipelines of all kinds of commands to a server, cut anywhere, with other input
+// between and after them. Each command gets one complete reply, in order. Invalid input gets an
+// error, and then the connection ends.
 func FuzzSession(f *testing.F) {
 	seeds := rand.NewChaCha8([32]byte{'s', 'e', 's', 's'})
 	for i := range 12 {
@@ -141,10 +141,10 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// theEnd is the reply behind which nothing comes.
+// theEnd is the last reply.
 const theEnd = "that was all of it"
 
-// received reads to the end of the connection, or of the replies.
+// received reads up to the end of the connection, or up to the last reply.
 func received(conn net.Conn) ([]byte, error) {
 	var got []byte
 	for piece := make([]byte, 64<<10); ; {
@@ -159,7 +159,8 @@ func received(conn net.Conn) ([]byte, error) {
 	}
 }
 
-// sendTail sends anything but the names of commands, and ends: what comes back are replies.
+// sendTail sends any input without names of commands, and closes the client's side. The server
+// sends only complete replies.
 func sendTail(t *testing.T, conn *await.Conn, tail []byte) {
 	t.Helper()
 	_, err := conn.Write(bytes.Map(func(c rune) rune {
@@ -182,7 +183,8 @@ func sendTail(t *testing.T, conn *await.Conn, tail []byte) {
 	}
 }
 
-// checkReplies: so many replies, the last one the error that ended the connection, if one did.
+// checkReplies checks the number of replies. If an error ended the connection, the last reply must
+// be this error.
 func checkReplies(t *testing.T, got []byte, want int, ends string) {
 	t.Helper()
 	n, last := 0, []byte(nil)

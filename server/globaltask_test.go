@@ -14,7 +14,7 @@ import (
 	"keyp/storage"
 )
 
-// callOf makes a valid call of a command out of its grammar, without what may be left out.
+// callOf builds a valid call of a command from its grammar, without optional arguments.
 func callOf(spec *commands.Spec) []string {
 	words := strings.Split(spec.FullName(), "|")
 	var add func(args []commands.Arg)
@@ -50,7 +50,7 @@ func callOf(spec *commands.Spec) []string {
 	return words
 }
 
-// queueable are the commands that MULTI queues.
+// queueable returns the commands that MULTI queues.
 func queueable(t *commands.Table) (list []*commands.Spec) {
 	for _, spec := range t.All() {
 		for i := range spec.Sub {
@@ -69,9 +69,9 @@ func queueable(t *commands.Table) (list []*commands.Spec) {
 	return kept
 }
 
-// TestEveryCommandInExec runs each command inside EXEC, with its keys alone locked and as part
-// of an global task, beside clients that use the same keys, look at all clients and change
-// databases: none may hang, fail within or race.
+// TestEveryCommandInExec runs each command inside EXEC, once with only its keys locked and once as
+// part of a global task. Meanwhile other clients use the same keys and read data about all clients
+// and keys. No command may hang, fail internally or race.
 func TestEveryCommandInExec(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")
 	stop := make(chan struct{})
@@ -126,13 +126,13 @@ func TestEveryCommandInExec(t *testing.T) {
 	})
 }
 
-// hog is a command, in the place of LOLWUT, that keeps the keyspace locked until a test ends it.
+// hog is a command that replaces LOLWUT. It keeps the keyspace locked until the test ends it.
 type hog struct {
 	runs, end chan struct{}
 }
 
-// use makes the command one of the server's: it appends to key log, waits, and reports whether a
-// command that belongs to the loop answered it.
+// use installs the command. It appends to the key log, waits, and then replies with the result of
+// PING, which the event loop runs.
 func (h *hog) use(e *commands.Env) {
 	h.runs, h.end = make(chan struct{}, 1), make(chan struct{})
 	spec := e.Table.Lookup([]byte("LOLWUT"))
@@ -157,8 +157,9 @@ func (ts *testServer) waiting(n int) {
 	})
 }
 
-// TestGlobalTask: beside an global task commands wait, and go on in the order in which they
-// came, those of further tasks included; what needs no keyspace is answered at once.
+// TestGlobalTask: while a global task runs, commands wait. Afterwards they run in the order in
+// which they came, including commands of further tasks. Commands that do not use the keyspace get
+// their replies at once.
 func TestGlobalTask(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
@@ -192,8 +193,8 @@ func TestGlobalTask(t *testing.T) {
 	h.end <- struct{}{}
 	d.expect("+OK")
 	e.expect("+PONG")
-	// f may come before a task that has not come to the key when the loop moves, as on a busy
-	// machine.
+	// On a busy machine the task may not have reached the key yet when the event loop moves to
+	// another goroutine. Then f comes before the task.
 	if got := f.reply(); !slices.Contains([]string{"hogb", "hogbc", "hogbchog"}, got) {
 		t.Errorf("behind the tasks the log is %q", got)
 	}
@@ -205,9 +206,9 @@ func TestGlobalTask(t *testing.T) {
 	}
 }
 
-// TestLendIsWatched: while the loop does something for a task that it runs itself, nobody takes it
-// over, no lock is held, and the supervisor may go to sleep; it looks after the task again
-// afterwards.
+// TestLendIsWatched: the loop runs a task itself, and then executes a command for it. Meanwhile no
+// other goroutine takes the task over, no lock is held, and the supervisor may sleep. Afterwards
+// the supervisor watches the task again.
 func TestLendIsWatched(t *testing.T) {
 	var l *loop
 	runs, end := make(chan struct{}), make(chan struct{})
@@ -241,7 +242,7 @@ func TestLendIsWatched(t *testing.T) {
 	a.expect("+OK")
 }
 
-// TestGlobalTaskGone: a task whose client leaves runs to its end.
+// TestGlobalTaskGone: a task runs to its end even if its client leaves.
 func TestGlobalTaskGone(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
@@ -261,7 +262,7 @@ func TestGlobalTaskGone(t *testing.T) {
 	b.expect("hog")
 }
 
-// TestGlobalTaskStop: a clean stop waits for a task, for some time.
+// TestGlobalTaskStop: a clean stop waits for a task, but only for a limited time.
 func TestGlobalTaskStop(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		h := &hog{}
@@ -288,8 +289,9 @@ func TestGlobalTaskStop(t *testing.T) {
 	}
 }
 
-// TestBusy: while a script runs for too long the others are refused, also those that waited
-// before, but for what ends it and what needs no keyspace.
+// TestBusy: while a script runs for too long, other clients' commands are refused, also those that
+// waited before. Only commands that can end the script, and a few others such as MULTI and UNWATCH,
+// run.
 func TestBusy(t *testing.T) {
 	const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 	ts := start(t, "busy-reply-threshold=50")
@@ -314,9 +316,9 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestShareBeforeBegin: a script whose transaction has not begun when the loop would share it, as
-// on a busy machine, is shared later. Its transaction begins here when the loop has found that it
-// had not.
+// TestShareBeforeBegin: on a busy machine, a script's transaction may not have begun when the loop
+// wants to share the keyspace with it. Then the loop shares later. In this test the transaction
+// begins after the loop's first attempt.
 func TestShareBeforeBegin(t *testing.T) {
 	ts := start(t)
 	j := &task{txn: ts.store.NewTxn()}
@@ -341,8 +343,8 @@ func TestShareBeforeBegin(t *testing.T) {
 	})
 }
 
-// globalRuns reports whether the global task has locked the key k: one that is yet to do so lets
-// others go first.
+// globalRuns reports whether the global task has locked the key k. A task that has not locked the
+// key yet lets others go first.
 func (l *loop) globalRuns() bool {
 	if l.tasks.global == nil {
 		return false
@@ -355,8 +357,8 @@ func (l *loop) globalRuns() bool {
 	return t.BlockedByGlobal()
 }
 
-// TestBusyTransaction: a transaction that takes long makes others wait; a script in it that takes
-// long makes the server refuse them.
+// TestBusyTransaction: a long transaction makes other clients wait. A long script in a transaction
+// makes the server refuse their commands.
 func TestBusyTransaction(t *testing.T) {
 	still, goOn := stopped(t)
 	ts := start(t, "busy-reply-threshold=20", "enable-debug-command=yes", still)
@@ -389,8 +391,9 @@ func TestBusyTransaction(t *testing.T) {
 	}
 }
 
-// TestTakeOver: tasks that end before the loop moves, about when it does and after, from several
-// clients beside others with pipelines: nothing is lost, nothing runs twice.
+// TestTakeOver: tasks end before, while and after the event loop moves to another goroutine.
+// Several clients run them, beside other clients with pipelines. No command is lost, and none runs
+// twice.
 func TestTakeOver(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")
 	const each = 30
@@ -431,8 +434,8 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// TestBusyExec: a transaction that was queued before a script has run for too long is refused
-// as a whole, also one of keys that the script does not use.
+// TestBusyExec: a transaction is refused as a whole if it is executed after a script has run for
+// too long. That holds even if it uses other keys than the script.
 func TestBusyExec(t *testing.T) {
 	ts := start(t, "busy-reply-threshold=20")
 	a, b := ts.dial(), ts.dial()

@@ -21,7 +21,7 @@ import (
 	"keyp/internal/testkit/fakegroup"
 )
 
-// inGroup is a setting: the server is a member of a fake group.
+// inGroup is a setting that makes the server a member of a fake group.
 func inGroup(g *fakegroup.Group) setting {
 	return func(e *commands.Env) {
 		if err := e.LoadCluster(); err != nil {
@@ -31,7 +31,7 @@ func inGroup(g *fakegroup.Group) setting {
 	}
 }
 
-// startMember starts a member of a group of three, whose others are nowhere, in a role.
+// startMember starts a member with a role in a group of three. The other two do not exist.
 func startMember(t *testing.T, role commands.Role, leader uint64,
 	settings ...setting) (*testServer, *fakegroup.Group) {
 	g := fakegroup.New(1)
@@ -48,8 +48,8 @@ const (
 	readOnlyReplica = "-READONLY You can't write against a read only replica."
 )
 
-// TestGroupWaits: what uses data waits while nobody knows who leads, and what does not is served.
-// Then it is run, or the client is sent to the new leader.
+// TestGroupWaits: while no leader is known, commands that use data wait, and others are served.
+// When a leader is known, the commands run, or their clients are sent to the new leader.
 func TestGroupWaits(t *testing.T) {
 	t.Parallel()
 	for _, role := range []commands.Role{commands.Rising, commands.Resigning, commands.Tentative,
@@ -92,8 +92,7 @@ func TestGroupWaits(t *testing.T) {
 	}
 }
 
-// TestGroupPatience: after a second without a leader commands fail, those that waited and those
-// that come.
+// TestGroupPatience: after a second without a leader, waiting commands fail, and so do new ones.
 func TestGroupPatience(t *testing.T) {
 	t.Parallel()
 	clk, goOn := stopped(t)
@@ -141,7 +140,7 @@ func TestGroupPatience(t *testing.T) {
 	}
 }
 
-// TestGroupWithoutData: a member that has no data yet serves none, and sends writers to the leader.
+// TestGroupWithoutData: a member without data yet refuses reads, and sends writers to the leader.
 func TestGroupWithoutData(t *testing.T) {
 	t.Parallel()
 	for _, role := range []commands.Role{commands.Joining, commands.Rebuilding} {
@@ -161,8 +160,8 @@ func TestGroupWithoutData(t *testing.T) {
 	}
 }
 
-// TestLease: a reply that shows data leaves when it is certain that the server led as it was made.
-// Others do not wait for that.
+// TestLease: a reply that shows data is sent only when it is certain that the server was the leader
+// when it made the reply. Other replies need not wait.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1)
@@ -191,8 +190,8 @@ func TestLease(t *testing.T) {
 	c.expect("1", "+OK", "(eof)")
 }
 
-// TestGroupBackup: a leader gives a backup when it is certain that it has what was acknowledged,
-// and a follower says how old it may be.
+// TestGroupBackup: a leader returns a backup only when it is certain that the backup has everything
+// acknowledged. A backup of a follower tells how old its data may be.
 func TestGroupBackup(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1)
@@ -228,8 +227,8 @@ func TestGroupBackup(t *testing.T) {
 	}
 }
 
-// TestLeaseLost: replies that wait for a lease never leave when the server does not lead any more,
-// or leads again in another term.
+// TestLeaseLost: a reply that waits for a lease is never sent if the server stops leading, or leads
+// again in another term.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*fakegroup.Group){
@@ -258,8 +257,8 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// TestElectedWithinPass: replies of a term that began and ended within one pass never leave, also
-// when the server leads again.
+// TestElectedWithinPass: replies of a term that began and ended within one iteration of the loop
+// are never sent, even if the server leads again.
 func TestElectedWithinPass(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Follower, 2)
@@ -274,8 +273,8 @@ func TestElectedWithinPass(t *testing.T) {
 	g.Lease.Store(4)
 	g.Become(commands.Leader, 1, 4)
 	c.expect("(eof)")
-	// The same where the next term begins in that pass as well: what was replied in it is not of
-	// the term before.
+	// The same holds if the next term begins in that iteration as well. A reply of the new term
+	// does not belong to the term before.
 	next, other := ts.dial(), ts.dial()
 	id = strings.TrimPrefix(next.do("CLIENT ID"), ":")
 	ts.onSession(id, func(l *loop, s *session) {
@@ -292,8 +291,8 @@ func TestElectedWithinPass(t *testing.T) {
 	}
 }
 
-// TestDeposedWrites: a write's reply leaves when it is committed, and never before: not as the
-// server stops leading either.
+// TestDeposedWrites: the reply to a write is sent only when the write is committed, even if the
+// server has stopped leading.
 func TestDeposedWrites(t *testing.T) {
 	t.Parallel()
 	r := &replicated{}
@@ -314,8 +313,8 @@ func TestDeposedWrites(t *testing.T) {
 	c.expect("+OK", ":2")
 }
 
-// TestWritesWithoutLeader: when nobody has led the group for a second, clients with writes of which
-// nobody knows what has become are closed, and no others.
+// TestWritesWithoutLeader: after a second without a leader, clients whose writes may or may not
+// survive are closed. Other clients are not.
 func TestWritesWithoutLeader(t *testing.T) {
 	t.Parallel()
 	r := &replicated{}
@@ -339,8 +338,8 @@ func TestWritesWithoutLeader(t *testing.T) {
 	}
 }
 
-// TestQuorumReads: with cluster-reads quorum a majority confirms each pass, and the lease does not
-// matter.
+// TestQuorumReads: with cluster-reads quorum, a majority confirms the reads of each iteration of
+// the loop. The lease does not matter.
 func TestQuorumReads(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1, "cluster-reads=quorum")
@@ -358,7 +357,7 @@ func TestQuorumReads(t *testing.T) {
 	c.silent(ts)
 	confirmed(true)
 	c.expect("1")
-	// What is read after the question is not confirmed by its answer.
+	// The answer to a question does not confirm reads after the question.
 	c.send("GET a\n")
 	await.Until(t, "a majority is asked", func() bool {
 		return g.Asked() == 1
@@ -371,7 +370,7 @@ func TestQuorumReads(t *testing.T) {
 	c.expect("+PONG", "1")
 }
 
-// commandsOf is how many commands a client has run.
+// commandsOf returns how many commands a client has run.
 func (ts *testServer) commandsOf(id uint64) (n uint64) {
 	ts.onLoop(func(l *loop) {
 		if c := l.env.Clients[id]; c != nil {
@@ -381,8 +380,8 @@ func (ts *testServer) commandsOf(id uint64) (n uint64) {
 	return n
 }
 
-// TestDeposedBlocked: clients that wait at a leader go on at the new one, and those that wait for
-// its log learn that it does not lead.
+// TestDeposedBlocked: if a leader is deposed, its blocked clients are sent to the new leader.
+// Clients that wait for its log get an error, because it does not lead any more.
 func TestDeposedBlocked(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1)
@@ -420,8 +419,7 @@ func TestDeposedBlocked(t *testing.T) {
 	}
 }
 
-// TestDeposedScript: a script ends when the server does not lead any more, also one that has
-// written.
+// TestDeposedScript: a script ends when the server stops leading, even if the script has written.
 func TestDeposedScript(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -487,7 +485,8 @@ func TestGroupWait(t *testing.T) {
 	}
 }
 
-// TestGroupActions: what changes the group is asked of the member, and its answer is the client's.
+// TestGroupActions: commands that change the group are passed to the member, and its answer is the
+// reply.
 func TestGroupActions(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Alone, 0)
@@ -522,8 +521,8 @@ func TestGroupActions(t *testing.T) {
 	do("CLUSTER RESET HARD", "reset true", nil, "+OK")
 }
 
-// TestGroupAsRedis: members of a group answer as a master of redis-server in cluster mode, and its
-// replica, do.
+// TestGroupAsRedis: members of a group answer like a master of redis-server in cluster mode and its
+// replica.
 func TestGroupAsRedis(t *testing.T) {
 	t.Parallel()
 	master, replica := redisPair(t)
@@ -531,7 +530,7 @@ func TestGroupAsRedis(t *testing.T) {
 	t.Run("leader", func(t *testing.T) { leaderAsRedis(t, master, replica) })
 }
 
-// replicaAsRedis: a follower refuses, redirects and serves as a replica does.
+// replicaAsRedis: a follower refuses, redirects and serves commands as a replica does.
 func replicaAsRedis(t *testing.T, master, replica *testkit.Server) {
 	ts, g := startMember(t, commands.Follower, 2)
 	g.Join(ts.Port(), port(t, master))
@@ -653,7 +652,7 @@ func replicaAsRedis(t *testing.T, master, replica *testkit.Server) {
 	}
 }
 
-// leaderAsRedis: a leader shows its group as a master does its replicas.
+// leaderAsRedis: a leader shows its group as a master shows its replicas.
 func leaderAsRedis(t *testing.T, master, replica *testkit.Server) {
 	ts, g := startMember(t, commands.Leader, 1)
 	g.Join(ts.Port(), port(t, replica))
@@ -685,8 +684,8 @@ func leaderAsRedis(t *testing.T, master, replica *testkit.Server) {
 	fields(t, keyp, redis, "INFO replication")
 }
 
-// compare sends the same commands to both servers, and compares their replies. ~ stands for a space
-// within a word, ^ for the end of a line.
+// compare sends the same commands to both servers, and compares their replies. In the script ~ is a
+// space within a word, and ^ is the end of a line.
 func compare(t *testing.T, keyp, redis *client, ids map[string]string, script string) {
 	t.Helper()
 	for line := range strings.Lines(script) {
@@ -715,7 +714,7 @@ func compare(t *testing.T, keyp, redis *client, ids map[string]string, script st
 }
 
 var (
-	// times are words, and so no parts of a node's id.
+	// times matches whole words, so it does not match a part of a node's ID.
 	times   = regexp.MustCompile(`\b1[0-9]{12}\b`)
 	buses   = regexp.MustCompile(`@[0-9]+`)
 	epochs  = regexp.MustCompile(` (0|<time>) (0|<time>) [0-9]+ connected`)
@@ -725,8 +724,8 @@ var (
 	buffers = regexp.MustCompile(`(send-buffer-[a-z]+) :[0-9]+|(events) rw?`)
 )
 
-// plain is a reply without what differs from one server to the next; the lines of a text are
-// sorted.
+// plain returns a reply without the parts that differ between servers. It sorts the lines of a
+// text.
 func plain(reply string, ids map[string]string) string {
 	reply = times.ReplaceAllString(reply, "<time>") // before what may be a part of one
 	for _, id := range slices.SortedFunc(maps.Keys(ids), func(a, b string) int {
@@ -776,7 +775,7 @@ func askRedis(t *testing.T, s *testkit.Server, args ...string) string {
 	return c.reply()
 }
 
-// redisPair is a master of redis-server with all slots, and its replica.
+// redisPair returns a master of redis-server with all slots, and its replica.
 func redisPair(t *testing.T) (master, replica *testkit.Server) {
 	t.Helper()
 	master, replica = testkit.Redis(t, "--cluster-enabled", "yes"),
@@ -803,11 +802,12 @@ func redisPair(t *testing.T) (master, replica *testkit.Server) {
 	return master, replica
 }
 
-// offsetsKnown reports whether a master's CLUSTER SLOTS has its replica, too, of which it has to
-// have heard how far that is.
+// offsetsKnown reports whether CLUSTER SLOTS of a master includes its replica. The master includes
+// it once it has heard the replica's offset.
 func offsetsKnown(slots string) bool { return strings.HasPrefix(slots, "*1 *4 ") }
 
-// clientFrom is a client for clusters that asks a server first, and waits for a slow one.
+// clientFrom returns a cluster client that asks the server first, and waits even if the server is
+// slow.
 func clientFrom(ts *testServer, readOnly bool) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: ts.Addrs()[:1], ReadOnly: readOnly,
@@ -815,8 +815,8 @@ func clientFrom(ts *testServer, readOnly bool) *redis.ClusterClient {
 	})
 }
 
-// TestGroupClients: go-redis's client for clusters finds the leader, reads from followers, and goes
-// on when another one leads.
+// TestGroupClients: go-redis's cluster client finds the leader, reads from followers, and goes on
+// when another member leads.
 func TestGroupClients(t *testing.T) {
 	t.Parallel()
 	var (
@@ -824,7 +824,8 @@ func TestGroupClients(t *testing.T) {
 		groups  []*fakegroup.Group
 		ports   []int
 	)
-	// A second without a leader is never over, or the client would hear CLUSTERDOWN.
+	// The clock stands still, so the time without a leader never reaches a second. Otherwise the
+	// client would get CLUSTERDOWN.
 	clk, _ := stopped(t)
 	for id := range uint64(3) {
 		g := fakegroup.New(id + 1)
@@ -914,7 +915,7 @@ func TestGroupClients(t *testing.T) {
 	}
 }
 
-// redisCLI makes redis-cli follow a follower's redirection.
+// redisCLI checks that redis-cli follows a follower's redirection.
 func redisCLI(t *testing.T, program string, port int) {
 	t.Helper()
 	out, err := exec.Command(program, "-c", "-p", strconv.Itoa(port), "GET", "k").CombinedOutput()

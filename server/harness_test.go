@@ -28,7 +28,7 @@ import (
 	"keyp/storage"
 )
 
-// testServer is a server on a real store, with everything that is logged.
+// testServer is a server on a real store, with its log output.
 type testServer struct {
 	*Server
 	t     testing.TB
@@ -41,17 +41,17 @@ type testServer struct {
 	stop  context.CancelFunc
 }
 
-// setting is an option for start: "name=value" for the configuration, or a function
-// that changes the parts before the server is made.
+// setting is an option for start: "name=value" for the configuration, or a function that changes
+// the parts before the server is created.
 type setting any
 
-// withTLS is a setting: the server has a TLS listener too, with these arguments.
+// withTLS is a setting that gives the server a TLS listener too, with these arguments.
 type withTLS struct {
 	host string
 	args []string
 }
 
-// prepareServer makes a store and a server that does not run yet.
+// prepareServer creates a store and a server that does not run yet.
 func prepareServer(t testing.TB, dir string, listen []string,
 	settings ...setting) (*testServer, error) {
 	ts := &testServer{t: t, log: &testkit.Output{}, bell: &Bell{}, done: make(chan error, 1)}
@@ -110,7 +110,7 @@ func prepareServer(t testing.TB, dir string, listen []string,
 func start(t testing.TB, settings ...setting) *testServer {
 	t.Helper()
 	small := func(o *storage.Options) { o.SegmentSize = 64 << 10 } // quicker to prepare
-	// A machine may be so slow that any script would be reported as busy.
+	// A machine may be so slow that any script would otherwise be reported as busy.
 	const patient = "busy-reply-threshold=3600000"
 	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"},
 		append([]setting{small, patient}, settings...)...)
@@ -145,8 +145,9 @@ func (ts *testServer) run() {
 	})
 }
 
-// stopped is a clock that stands still, so that DEBUG SLEEP lasts, until goOn is called: then it
-// passes until the test has ended. It comes before the server, which ends before it.
+// stopped returns a setting with a clock that stands still until goOn is called, so that DEBUG
+// SLEEP does not end. After that the clock runs until the test has ended. Call stopped before the
+// server is started, so that the server ends first.
 func stopped(t testing.TB) (with setting, goOn func()) {
 	clk := clock.NewFake(1_700_000_000_000)
 	going, ended := make(chan struct{}), make(chan struct{})
@@ -173,8 +174,8 @@ func stopped(t testing.TB) (with setting, goOn func()) {
 	return func(o *storage.Options) { o.Clock = clk }, sync.OnceFunc(func() { close(going) })
 }
 
-// standing says whether the event loop is stuck, what everybody waits for otherwise, and all
-// stacks.
+// standing reports whether the event loop is stuck. If it is not, it reports what the sessions wait
+// for. It also returns all stacks.
 func (ts *testServer) standing() string {
 	l := ts.loop
 	from := l.watchdog.passes.Load()
@@ -188,7 +189,7 @@ func (ts *testServer) standing() string {
 	return state + "\n" + string(stacks[:runtime.Stack(stacks, true)])
 }
 
-// summary says what the loop and its sessions wait for.
+// summary describes what the loop and its sessions wait for.
 func (ts *testServer) summary() string {
 	var b strings.Builder
 	ts.onLoop(func(l *loop) {
@@ -206,7 +207,7 @@ func (ts *testServer) summary() string {
 	return b.String()
 }
 
-// onLoop runs fn on the loop and waits for it.
+// onLoop runs fn on the loop and waits for its end.
 func (ts *testServer) onLoop(fn func(*loop)) {
 	ts.t.Helper()
 	done := make(chan struct{})
@@ -217,7 +218,7 @@ func (ts *testServer) onLoop(fn func(*loop)) {
 	await.For(ts.t, "the loop answers", done)
 }
 
-// passes waits for the end of a pass of the loop that has begun since.
+// passes waits for the end of an iteration of the loop that began after the call.
 func (ts *testServer) passes() {
 	ts.t.Helper()
 	var first, now uint64
@@ -228,12 +229,12 @@ func (ts *testServer) passes() {
 	})
 }
 
-// neverGiveUp is a setting: a stop that waits for something waits for ever.
+// neverGiveUp is a setting with which a stop waits without a time limit.
 func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 
-// busy is a setting, and that of all tests with KEYP_LONG=1: tasks leave the loop's goroutine
-// almost at once, and begin and end late, and clients are heard late, as on a busy machine. A test
-// that expects an order which nothing promises fails so.
+// busy is a setting that imitates a busy machine. With KEYP_LONG=1 all tests use it. Tasks leave
+// the loop's goroutine almost at once, and begin and end late, and input is seen late. So a test
+// fails if it expects an order that is not guaranteed.
 func busy(l *loop) {
 	l.seams.event = func(s *session, ready readiness) {
 		if rand.IntN(3) > 0 {
@@ -297,7 +298,7 @@ func (c *client) raw(text string) {
 	}
 }
 
-// reply reads one reply and gives it in short: lines joined by spaces, "(eof)" at the
+// reply reads one reply and returns it in a short form: lines joined by spaces, or "(eof)" at the
 // end of the connection.
 func (c *client) reply() string {
 	c.t.Helper()
@@ -355,14 +356,14 @@ func (c *client) expect(wants ...string) {
 	}
 }
 
-// do sends an inline command and gives its reply.
+// do sends an inline command and returns its reply.
 func (c *client) do(command string) string {
 	c.t.Helper()
 	c.send(command + "\n")
 	return c.reply()
 }
 
-// heard says whether a reply has come.
+// heard reports whether a reply has come.
 func (c *client) heard() bool {
 	c.t.Helper()
 	if err := c.Listen(time.Millisecond); err != nil {
@@ -373,8 +374,8 @@ func (c *client) heard() bool {
 	return err == nil
 }
 
-// ran waits until the server has run all that the client has sent, as far as no command of it waits
-// for something.
+// ran waits until the server has run everything that the client has sent, or until one of the
+// commands waits.
 func (c *client) ran(ts *testServer) {
 	c.t.Helper()
 	s := ts.sessionOf(c)
@@ -384,8 +385,8 @@ func (c *client) ran(ts *testServer) {
 	})
 }
 
-// silent says that the server has run what the client has sent, and that no reply is there: all
-// that came before on the loop has left.
+// silent checks that the server has run the client's commands and has sent no reply. Replies to
+// earlier work of the loop have been sent by then.
 func (c *client) silent(ts *testServer) {
 	c.t.Helper()
 	c.ran(ts)

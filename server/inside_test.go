@@ -9,8 +9,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// inside runs commands on a connection from within the process, and gives all that is replied to
-// its end.
+// inside runs commands on a connection from within the process, and returns all replies.
 func (ts *testServer) inside(addr, commands string) string {
 	ts.t.Helper()
 	conn, err := ts.Connect(addr)
@@ -31,9 +30,9 @@ func (ts *testServer) inside(addr, commands string) string {
 	return string(text)
 }
 
-// A connection from within the process is a session like any other: its commands run in turn,
-// whatever way they take, and all replies have left before it ends. It counts to maxclients, and
-// has the address of its client.
+// TestConnect: a connection from within the process is a session like any other. All kinds of its
+// commands run in order, and all replies are sent before it ends. It counts for maxclients, and has
+// the address of its client.
 func TestConnect(t *testing.T) {
 	ts := start(t)
 	members := strings.Repeat(
@@ -80,8 +79,9 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// What CLIENT PAUSE delays does not run on a connection from within the process that has ended its
-// side, and is answered so, whether that ends before or after the command waits.
+// TestConnectInPause: a connection from within the process may close its side during CLIENT PAUSE.
+// Then its delayed commands do not run, and an error reply says so, whether it closes before or
+// after the command waits.
 func TestConnectInPause(t *testing.T) {
 	ts := start(t)
 	const refused = "-ERR CLIENT PAUSE delays this command; neither it nor any behind it was run\r\n"

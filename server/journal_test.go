@@ -10,7 +10,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// replicated is a log whose commit the test makes: what is synced is not durable before.
+// replicated is a log in which the test controls the commits. Synced entries are not durable before
+// they are committed.
 type replicated struct {
 	*wal.Log
 	onDurable func(uint64)
@@ -32,7 +33,7 @@ func (r *replicated) use(o *storage.Options) {
 	}
 }
 
-// hold stops the commits. The first call of the returned function commits everything again.
+// hold stops the commits. The first call of release commits everything again.
 func (r *replicated) hold() (release func()) {
 	r.change(func() { r.free, r.committed = false, r.Log.Durable() })
 	return sync.OnceFunc(func() { r.change(func() { r.free = true }) })
@@ -41,7 +42,7 @@ func (r *replicated) hold() (release func()) {
 // commitTo commits everything before lsn.
 func (r *replicated) commitTo(lsn uint64) { r.change(func() { r.committed = lsn }) }
 
-// depose sets whether another server leads.
+// depose sets whether another server leads now.
 func (r *replicated) depose(deposed bool) { r.change(func() { r.deposed = deposed }) }
 
 func (r *replicated) change(fn func()) {
@@ -76,7 +77,7 @@ func (r *replicated) Settled(ctx context.Context, lsn uint64) error {
 	return nil
 }
 
-// awaitSynced waits until the log is synced to its end, which it returns.
+// awaitSynced waits until the log is synced to its end, and returns the end.
 func (r *replicated) awaitSynced(t *testing.T) (end uint64) {
 	t.Helper()
 	await.Until(t, "the log is synced", func() bool {
@@ -86,8 +87,8 @@ func (r *replicated) awaitSynced(t *testing.T) (end uint64) {
 	return end
 }
 
-// TestRepliesWaitForCommit: what is on disk and not committed is not acknowledged, and nothing
-// shows it. What is committed is, and no more than that.
+// TestRepliesWaitForCommit: a write that is on disk but not committed is not acknowledged, and no
+// reply shows it. A commit releases exactly the replies of committed writes.
 func TestRepliesWaitForCommit(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		d, r := &disk{}, &replicated{}
@@ -145,7 +146,7 @@ func TestRepliesWaitForCommit(t *testing.T) {
 	}
 }
 
-// TestWAITAOFWaitsForCommit: what WAITAOF reports as on disk is not taken back.
+// TestWAITAOFWaitsForCommit: WAITAOF reports a write as on disk only if it cannot be lost any more.
 func TestWAITAOFWaitsForCommit(t *testing.T) {
 	r := &replicated{}
 	ts := start(t, r.use)
@@ -180,8 +181,9 @@ func TestWAITAOFWaitsForCommit(t *testing.T) {
 	}
 }
 
-// TestSAVEWaitsForCommit: a checkpoint waits for the commit while others are served. When another
-// server leads it is given up, the server goes on, and a later one has all.
+// TestSAVEWaitsForCommit: a checkpoint waits for the commit while others are served. If another
+// server becomes the leader, the checkpoint is abandoned and the server goes on. A later checkpoint
+// has all data.
 func TestSAVEWaitsForCommit(t *testing.T) {
 	r := &replicated{}
 	ts := start(t, r.use)

@@ -9,7 +9,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// reset ends a connection so that the server knows that nothing can be sent any more.
+// reset closes a connection in such a way that the server knows that it cannot send any more.
 func reset(c *client) {
 	c.t.Helper()
 	if err := c.Conn.Conn.(*net.TCPConn).SetLinger(0); err != nil {
@@ -29,9 +29,9 @@ func (ts *testServer) ends(s *session) {
 	})
 }
 
-// TestLeavesInPause: as with Redis, what a client has sent that leaves during CLIENT PAUSE does not
-// run, whether it leaves before or after the server sees its command, and what it was sent before
-// it gets.
+// TestLeavesInPause: if a client leaves during CLIENT PAUSE, its delayed commands do not run, as
+// with Redis. That holds whether it leaves before or after the server sees the command. It still
+// gets the earlier replies.
 func TestLeavesInPause(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -65,7 +65,8 @@ func TestLeavesInPause(t *testing.T) {
 	}
 }
 
-// TestLeavesAreForgotten: who leaves during a long pause takes no memory until its end.
+// TestLeavesAreForgotten: a client that leaves during a long pause takes no memory until the end of
+// the pause.
 func TestLeavesAreForgotten(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -91,7 +92,7 @@ func TestLeavesAreForgotten(t *testing.T) {
 }
 
 // unlockedGate makes RANDOMKEY, which only reads, and SAVE wait until the gate opens. runs receives
-// an element for each that has begun.
+// an element for each command that has begun.
 type unlockedGate struct{ runs, gate chan struct{} }
 
 func (g *unlockedGate) use(s *commands.Env) {
@@ -111,7 +112,7 @@ func (g *unlockedGate) use(s *commands.Env) {
 	}
 }
 
-// unlocked counts the tasks of scope Unlocked that run.
+// unlocked returns the number of running tasks of scope Unlocked.
 func (l *loop) unlocked() (n int) {
 	for _, p := range l.tasks.lanes {
 		n += len(p.running)
@@ -131,7 +132,7 @@ func (g *unlockedGate) fill(ts *testServer) (clients []*client) {
 	return clients
 }
 
-// queued waits until n tasks are to begin.
+// queued waits until n tasks are queued.
 func (ts *testServer) queued(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, "tasks wait for others", func() (yes bool) {
@@ -142,9 +143,9 @@ func (ts *testServer) queued(n int) {
 	})
 }
 
-// TestLeavesQueuedTask: a task that has not begun is dropped if its client has left and it changes
-// nothing, or if its client was killed. A client that has only closed its side gets the reply. A
-// task that changes something runs. Redis does the same.
+// TestLeavesQueuedTask: a queued task is dropped if its client was killed, or if its client has
+// left and the task changes nothing. If the client has only closed its side, it gets the reply. A
+// task that changes data still runs. Redis does the same.
 func TestLeavesQueuedTask(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)
@@ -177,8 +178,8 @@ func TestLeavesQueuedTask(t *testing.T) {
 	}
 }
 
-// TestBusyRefusesQueued: a command whose task has yet to begin when a script has run for too long
-// is refused, as one that has no task is.
+// TestBusyRefusesQueued: a command with a queued task is refused once a script has run for too
+// long, like any other command.
 func TestBusyRefusesQueued(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use, "busy-reply-threshold=50")
@@ -202,8 +203,8 @@ func TestBusyRefusesQueued(t *testing.T) {
 	reads.expect("+OK")
 }
 
-// TestLeavesRunningTask: what runs for a client that is reset ends by itself. Its session is closed
-// at once if it only reads, otherwise behind it.
+// TestLeavesRunningTask: a running task ends by itself if its client resets the connection. The
+// session is closed at once if the task only reads, otherwise after the task.
 func TestLeavesRunningTask(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)
@@ -226,8 +227,8 @@ func TestLeavesRunningTask(t *testing.T) {
 	ts.noTaskRuns()
 }
 
-// TestLeavesDelayed: of commands that wait for a task's end, those run whose clients have gone that
-// change something, as Redis would have read them; the others are not waited for.
+// TestLeavesDelayed: several clients leave while their commands wait for a task's end. Commands
+// that change data still run, as Redis would have read them. The others are dropped.
 func TestLeavesDelayed(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)

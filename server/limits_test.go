@@ -15,7 +15,7 @@ import (
 	"keyp/storage"
 )
 
-// TestLargeReplyBeforeClose asks for 64 MB and ends its side at once.
+// TestLargeReplyBeforeClose: a client that asks for 64 MB and then sends QUIT gets the whole reply.
 func TestLargeReplyBeforeClose(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -30,8 +30,8 @@ func TestLargeReplyBeforeClose(t *testing.T) {
 	})
 }
 
-// TestClientThatNeverReads sends far more than it takes replies for. What it costs is
-// bounded, others go on, and it gets every reply when it reads at last.
+// TestClientThatNeverReads: a client sends many commands and does not read the replies. Its memory
+// is limited, others are served, and it gets every reply when it finally reads.
 func TestClientThatNeverReads(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -151,8 +151,9 @@ func TestOutputBufferSoftLimit(t *testing.T) {
 	})
 }
 
-// TestGuestThatNeverReads: of what a client is answered before it has authenticated some 1 KB
-// waits; then it is closed. One that reads may ask for as much as it likes.
+// TestGuestThatNeverReads: before authentication, only about 1 KB of a client's replies may be
+// pending. Beyond that it is closed. A client that reads its replies may send any number of
+// commands.
 func TestGuestThatNeverReads(t *testing.T) {
 	ts := start(t, "requirepass=secret")
 	c := ts.dial()
@@ -160,7 +161,7 @@ func TestGuestThatNeverReads(t *testing.T) {
 	most := 0
 	ts.onLoop(func(l *loop) {
 		l.env.Table.Lookup([]byte("AUTH")).Run = func(c *commands.Ctx) error {
-			// Runs for each reply.
+			// Run is called for each reply.
 			most = max(most, s.out.pending())
 			return commands.Error("ERR no")
 		}
@@ -213,7 +214,7 @@ func TestMaxClients(t *testing.T) {
 	}
 }
 
-// TestIdleTimeout: silence counts as it passes, whatever steps the wall clock makes.
+// TestIdleTimeout: the option timeout counts real time, whatever steps the wall clock makes.
 func TestIdleTimeout(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, "timeout=10", func(o *storage.Options) { o.Clock = clk })
@@ -245,7 +246,7 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
-// TestPauseOverClockSteps: so does the time of CLIENT PAUSE.
+// TestPauseOverClockSteps: the time of CLIENT PAUSE also counts real time.
 func TestPauseOverClockSteps(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -266,8 +267,7 @@ func TestPauseOverClockSteps(t *testing.T) {
 	}
 }
 
-// TestFairness runs one client with an endless pipeline beside others, which must not wait for its
-// end.
+// TestFairness runs one client with an endless pipeline. Other clients need not wait for its end.
 func TestFairness(t *testing.T) {
 	ts := start(t)
 	greedy := ts.dial()
@@ -291,8 +291,8 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionIsSmall bounds what a connection costs that has been used and is
-// now silent, be it between commands or within one.
+// TestIdleConnectionIsSmall limits the memory of a connection that was used and is now silent,
+// between commands or within one.
 func TestIdleConnectionIsSmall(t *testing.T) {
 	ts := start(t)
 	const n = 300
@@ -319,8 +319,8 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 	})
 	most := int64(2500) // the client's end takes about 1000
 	if testkit.Race {
-		// With the race detector each of the smallest objects takes 16 bytes, and pools drop what
-		// they are given.
+		// With the race detector each of the smallest objects takes 16 bytes, and pools drop their
+		// objects.
 		most += 1000
 	}
 	if per := (heapInUse() - base) / n; per > most {
@@ -366,8 +366,8 @@ func TestNoAllocationPerCommand(t *testing.T) {
 		l.readers.put(s.reader, 0)
 	}
 	round()
-	// The store's goroutines allocate now and then, on a busy machine more often in a run: none
-	// must be needed, so the best of some measurements counts.
+	// The store's goroutines sometimes allocate, more often on a busy machine. The test checks that
+	// no allocation is needed, so the best of several measurements counts.
 	least := math.Inf(1)
 	for range 20 {
 		if least = min(least, testing.AllocsPerRun(200, round)); least == 0 {
@@ -383,7 +383,7 @@ func TestNoAllocationPerCommand(t *testing.T) {
 	}
 }
 
-// mayRest says that a client is not closed as idle, however long it is silent.
+// mayRest checks that a client is not closed as idle, however long it is silent.
 func (ts *testServer) mayRest(c *client) {
 	ts.t.Helper()
 	s := ts.sessionOf(c)

@@ -58,8 +58,8 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 }
 
-// TestBindSetting: port and bind as redis.conf has them; a missing address is passed
-// over only when it is optional.
+// TestBindSetting: port and bind work as in redis.conf. A missing address is skipped only if it is
+// optional.
 func TestBindSetting(t *testing.T) {
 	port := strconv.Itoa(testkit.FreePort(t))
 	ts, err := prepareServer(t, t.TempDir(), nil, "port="+port, "bind=127.0.0.1 -192.0.2.77")
@@ -183,8 +183,8 @@ func outsideAddress() string {
 	return ""
 }
 
-// TestNoDescriptorsLeft runs a server in a process that may open few files, and opens
-// more connections than that.
+// TestNoDescriptorsLeft runs a server in a process that may open only a few files, and opens more
+// connections than that.
 func TestNoDescriptorsLeft(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -265,7 +265,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 }
 
-// cpuOf gives the processor time that a process has used, or 0 where /proc is not.
+// cpuOf returns the processor time that a process has used, or 0 on systems without /proc.
 func cpuOf(t *testing.T, pid int) time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// checkMemory proves that what is counted is what sessions take, and that each is in its class.
+// checkMemory checks that the counted memory is the memory of the sessions, and that each session
+// is in its class.
 func (ts *testServer) checkMemory() {
 	ts.t.Helper()
 	ts.onLoop(func(l *loop) {
@@ -39,8 +40,9 @@ func (ts *testServer) checkMemory() {
 	})
 }
 
-// TestClientsThatReadNothing: many ask for a large value and do not read. Without any limit that
-// was set, what all of them take stays within the server's own, and others go on.
+// TestClientsThatReadNothing: many clients ask for a large value and do not read. No limit is
+// configured, but the memory of all these clients stays below the server's own limit. Others are
+// served.
 func TestClientsThatReadNothing(t *testing.T) {
 	const limit, value, clients = 40 << 20, 12 << 20, 12
 	most := 0
@@ -83,8 +85,8 @@ func TestClientsThatReadNothing(t *testing.T) {
 	}
 }
 
-// TestMaxMemoryClients sets the limit while clients hold memory of each kind that counts: those
-// that hold most go.
+// TestMaxMemoryClients sets the limit while clients hold each kind of memory that counts. The
+// clients with the most memory are closed.
 func TestMaxMemoryClients(t *testing.T) {
 	const large = 600 << 10
 	argument := strings.Repeat("x", large)
@@ -156,7 +158,7 @@ func TestMaxMemoryClients(t *testing.T) {
 	ts.checkMemory()
 }
 
-// TestManyEvicted: that nearly all have to go takes several passes.
+// TestManyEvicted: if almost all clients must be closed, that takes several iterations of the loop.
 func TestManyEvicted(t *testing.T) {
 	const clients = 400
 	ts := start(t)
@@ -192,8 +194,8 @@ func TestManyEvicted(t *testing.T) {
 	ts.checkMemory()
 }
 
-// TestEndlessReplies: a reply for which there is no room is not made, whatever makes it; its
-// client is closed, others go on.
+// TestEndlessReplies: a reply that is larger than the limit is never built, whatever command makes
+// it. Its client is closed, and others are served.
 func TestEndlessReplies(t *testing.T) {
 	const most = 1 << 20
 	ts := start(t)

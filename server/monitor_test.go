@@ -8,7 +8,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// shown reads n lines of MONITOR and gives the commands.
+// shown reads n lines of MONITOR and returns the commands.
 func (c *client) shown(n int) (commands []string) {
 	c.t.Helper()
 	for range n {
@@ -22,8 +22,8 @@ func (c *client) shown(n int) (commands []string) {
 	return commands
 }
 
-// TestMonitorShowsAll: the commands of all connections in the order they ran, its own behind
-// their replies, and what tasks ran.
+// TestMonitorShowsAll: MONITOR shows the commands of all connections in the order in which they
+// ran, including those in tasks. Its own commands appear after their replies.
 func TestMonitorShowsAll(t *testing.T) {
 	ts := start(t)
 	m, a, b := ts.dial(), ts.dial(), ts.dial()
@@ -49,7 +49,7 @@ func TestMonitorShowsAll(t *testing.T) {
 	m.expect("+RESET", "9900")
 }
 
-// TestMonitorIsNotIdle: it is silent for as long as it likes.
+// TestMonitorIsNotIdle: a client in MONITOR may be silent for any time.
 func TestMonitorIsNotIdle(t *testing.T) {
 	ts := start(t)
 	m := ts.dial()

@@ -7,8 +7,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestMultiQueueLimit: what is queued for EXEC counts as input, so a client cannot make the
-// server keep more of it than client-query-buffer-limit.
+// TestMultiQueueLimit: queued commands count as input. So a client cannot make the server keep more
+// of them than client-query-buffer-limit.
 func TestMultiQueueLimit(t *testing.T) {
 	ts := start(t, "client-query-buffer-limit=1mb")
 	c := ts.dial()
@@ -36,8 +36,8 @@ func TestMultiQueueLimit(t *testing.T) {
 	}
 }
 
-// TestMultiPublishes: what EXEC sends to others leaves behind its own reply, from the loop and
-// from an global task.
+// TestMultiPublishes: messages that EXEC publishes are sent after its own reply, both from the loop
+// and from a global task.
 func TestMultiPublishes(t *testing.T) {
 	ts := start(t)
 	a, b := ts.dial(), ts.dial()
@@ -55,7 +55,7 @@ func TestMultiPublishes(t *testing.T) {
 	}
 }
 
-// TestMultiLeaves: a client that goes leaves no transaction and no watched key behind.
+// TestMultiLeaves: when a client leaves, its transaction and its watched keys are dropped.
 func TestMultiLeaves(t *testing.T) {
 	ts := start(t)
 	a := ts.dial()

@@ -21,12 +21,13 @@ import (
 //   - Pinned (the keys that it declares) and Global (all keys): most of these tasks are brief, and
 //     handing one to another goroutine costs more than it takes. So a task begins on the loop's own
 //     goroutine, in its session's turn. A supervisor looks at the loop every superviseEvery. If it
-//     sees a task two times in a row, the loop continues on another goroutine, and this one is left to
-//     the task (takeOver). A task whose session has waited has a goroutine of its own from the start.
-//   - Unlocked (it locks keys as it goes): a task may wait for the disk, so it always has a goroutine
-//     of its own. These tasks are in several lanes, one for clients, one for operators, and one for
-//     tasks that wait for other servers. At most maxUnlocked of a lane run at a time, and the others
-//     wait in its queue.
+//     sees a task two times in a row, the loop continues on another goroutine, and this one is left
+//     to the task (takeOver). A task whose session has waited has a goroutine of its own from the
+//     start.
+//   - Unlocked (it locks keys as it goes): a task may wait for the disk, so it always has a
+//     goroutine of its own. These tasks are in several lanes, one for clients, one for operators,
+//     and one for tasks that wait for other servers. At most maxUnlocked of a lane run at a time,
+//     and the others wait in its queue.
 //
 // A session whose command needs something that a task has locked waits for the task's end
 // (forTask). It then has its turn before all others. Once a script has run for too long, such

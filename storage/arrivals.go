@@ -18,8 +18,8 @@ import (
 //
 //   - if it was made after the checkpoint began: all of it is in the log that stays;
 //   - if all of it is in the data file when it moves;
-//   - if it moves after the last slot was copied: it was copied at its old key, and the log that stays
-//     has all changes since.
+//   - if it moves after the last slot was copied: it was copied at its old key, and the log that
+//     stays has all changes since.
 //
 // Other values that moved are recorded without being listed. If a transaction of the checkpoint
 // fails, its keys must be copied again, and the record says where their values are (uncopy).

@@ -26,12 +26,12 @@ import (
 // removed:
 //
 //  1. Begin a new log segment and note the state of that moment, with all shards locked.
-//  2. Slot by slot, copy the keys that changed since the last checkpoint (dirty ones), with the shard
-//     locked for microseconds at a time. Wait until the log up to the newest copied change is on
-//     disk. Then write the copies in one bbolt transaction of bounded size. A key that changes
-//     meanwhile is dirty again. Changes of deadlines are collected first, and sorted before they are
-//     applied to the bucket ttl (datafile/pending.go). After all slots, write the values that were
-//     renamed meanwhile (arrivals.go).
+//  2. Slot by slot, copy the keys that changed since the last checkpoint (dirty ones), with the
+//     shard locked for microseconds at a time. Wait until the log up to the newest copied change is
+//     on disk. Then write the copies in one bbolt transaction of bounded size. A key that changes
+//     meanwhile is dirty again. Changes of deadlines are collected first, and sorted before they
+//     are applied to the bucket ttl (datafile/pending.go). After all slots, write the values that
+//     were renamed meanwhile (arrivals.go).
 //  3. Record the noted state, with the new segment as the first one needed, and release older ones.
 //
 // A checkpoint is fuzzy: some keys in the file are newer than the noted state. So a start applies

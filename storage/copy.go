@@ -18,7 +18,8 @@ import (
 // record is written with each. If the server ends before the last portion, the file has only some
 // of the elements. The log has the others:
 //
-//  - a log record creates a large collection as a whole (regenerate), and that record is still there;
+//  - a log record creates a large collection as a whole (regenerate), and that record is still
+//    there;
 //  - or the last finished checkpoint has copied all of it, and the log has each change since.
 //
 // So a start takes the elements in the file, and completes them from the log. If the log has the

@@ -27,8 +27,8 @@
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     diskDeadlines has every key with a deadline before its end that is only on disk.
 //   - For timelines, ttl.Bins count deadlines in spans of time. Those of the expiration index count
-//     its entries. Those of a part's diskDues count the known deadlines of keys that are only on disk
-//     (duedisk.go).
+//     its entries. Those of a part's diskDues count the known deadlines of keys that are only on
+//     disk (duedisk.go).
 //
 // # Locks
 //

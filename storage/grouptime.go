@@ -11,9 +11,9 @@ import (
 //
 //   - A follower's time is the last time that the leader sent, plus the boot time of this machine
 //     since then. So it lags by the time that the message took. That lag is longer than what this
-//     machine's clock can gain until the next message, so no follower shows a key as gone before the
-//     leader does. The time continues without a leader. No step of this machine's wall clock changes
-//     it.
+//     machine's clock can gain until the next message, so no follower shows a key as gone before
+//     the leader does. The time continues without a leader. No step of this machine's wall clock
+//     changes it.
 //   - If the leader's wall clock is set back by less than a second, the leader's time stands still
 //     for that long. A follower learns of this with the next heartbeat. Until then it is ahead by
 //     up to a tick (40 ms).
@@ -21,9 +21,9 @@ import (
 //     from that by at most a second, its time then follows the wall clock: it stands still for the
 //     difference, or jumps ahead by it. Otherwise the guard of the clock begins (guard.go), whether
 //     the wall clock is ahead or behind: the group's time continues with boot time.
-//   - If the leader's wall clock is set back by more than a second (clockguard.StepTolerance), the group's
-//     time does not follow it: the guard begins, too. That does not apply if the guard is turned
-//     off.
+//   - If the leader's wall clock is set back by more than a second (clockguard.StepTolerance), the
+//     group's time does not follow it: the guard begins, too. That does not apply if the guard is
+//     turned off.
 //
 // A member that has started, and has heard from no other member yet, does not know the group's
 // time. Its readers get the reading of its wall clock; it has readers then only with

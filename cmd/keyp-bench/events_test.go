@@ -10,7 +10,7 @@ import (
 	"keyp/internal/clock"
 )
 
-// TestReceiveExpired: each key counts once, at its own deadline, and wrong events are noticed.
+// TestReceiveExpired: each key counts once, at its own deadline. Wrong events are noticed.
 func TestReceiveExpired(t *testing.T) {
 	past := deadlines{keys: 3, from: clock.System.Now() - 1000, over: 600}
 	early := deadlines{keys: 3, from: clock.System.Now() + 100_000, over: 600}
@@ -36,7 +36,7 @@ func TestReceiveExpired(t *testing.T) {
 	}
 }
 
-// from returns one name after the other, then an error.
+// from returns a function that returns the names one after another, and then an error.
 func from(names []string) func() (string, error) {
 	return func() (string, error) {
 		if len(names) == 0 {

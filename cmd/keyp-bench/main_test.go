@@ -55,7 +55,7 @@ func runBench(t *testing.T, ctx context.Context,
 // fakeArg is the first argument of the test binary that makes it a fake server.
 const fakeArg = "fake-server"
 
-// TestMain lets the test binary also run as the process of readers, and as a fake server.
+// TestMain lets the test binary also run as the readers' process, and as a fake server.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == readersArg:
@@ -67,9 +67,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fake returns the command of a server for the commands of the measurements, with a map whose keys
-// never expire. It answers the command refused with an error. With "early" keys disappear too
-// early, and with "deaf" the server ignores SIGTERM. STRLEN is the number of GETs.
+// fake returns a command that starts a fake server with the commands that the measurements use. Its
+// keys never expire. It answers the command named by refused with an error. If refused is "early",
+// keys disappear too early; if it is "deaf", the server ignores SIGTERM. STRLEN returns the number
+// of GETs.
 func fake(t *testing.T, refused string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -223,8 +224,8 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// passes runs the program, which must succeed. Each workload must have lines, and each cell that
-// must have one a number.
+// passes runs the program, which must succeed. Its output must have lines for each workload, and a
+// number in each cell of the table that needs one.
 func passes(t *testing.T, args []string, workloads ...string) (stdout, stderr string) {
 	t.Helper()
 	status, stdout, stderr := runBench(t, t.Context(), args...)
@@ -256,7 +257,7 @@ func passes(t *testing.T, args []string, workloads ...string) (stdout, stderr st
 	return stdout, stderr
 }
 
-// An earlier Keyp is measured like Keyp, with Keyp's own options.
+// TestBefore: an earlier version of Keyp is measured like the current one, with Keyp's own options.
 func TestBefore(t *testing.T) {
 	testkit.Program(t, redisBenchmark)
 	stdout, _ := passes(t, []string{"--quick", "--workload", "bigger-than-memory", "--keys",
@@ -267,7 +268,8 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// For each abuse the latency of GETs is measured, and no abuse is refused.
+// TestAbuse: the latency of GETs is measured during each kind of abuse, and the server refuses no
+// abuse.
 func TestAbuse(t *testing.T) {
 	stdout, _ := passes(t, []string{"--quick", "--keys", "200", "--workload", "abuse",
 		"--keyp", keyp(t)}, "abuse")
@@ -292,8 +294,8 @@ func TestServerThatFailsToStart(t *testing.T) {
 	}
 }
 
-// runUntilMeasuring runs SETs for longer than any test may take, calls then when
-// the measurement begins, and returns how the run ended.
+// runUntilMeasuring runs SETs for longer than any test may take. It calls then when the measurement
+// begins, and returns the error of the run.
 func runUntilMeasuring(t *testing.T, ctx context.Context, command string,
 	then func(dir string)) error {
 	t.Helper()
@@ -364,7 +366,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// watchedBuffer calls then once until has been written.
+// watchedBuffer calls then after each write once its content contains until.
 type watchedBuffer struct {
 	mu    sync.Mutex
 	all   bytes.Buffer
@@ -382,7 +384,8 @@ func (w *watchedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A server without a log loses its keys: the run must not pass, and the others are measured.
+// TestRestartNoticesLostKeys: a server without a log loses its keys at a restart. The run must
+// fail, but the other workloads are still measured.
 func TestRestartNoticesLostKeys(t *testing.T) {
 	needRedis(t)
 	testkit.Program(t, redisBenchmark)
@@ -397,7 +400,7 @@ func TestRestartNoticesLostKeys(t *testing.T) {
 	}
 }
 
-// Wrong answers are reported with status 1.
+// TestWrongAnswers: wrong answers are reported, and the program ends with status 1.
 func TestWrongAnswers(t *testing.T) {
 	testkit.Program(t, redisBenchmark)
 	tests := []struct {
@@ -428,7 +431,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// A GET that fails beside a measurement is a wrong answer.
+// TestReadersNoticeErrors: a GET that fails during a measurement counts as a wrong answer.
 func TestReadersNoticeErrors(t *testing.T) {
 	for refused, wrong := range map[string]bool{"GET": true, "nothing": false} {
 		s, err := openServer(t, t.Context(), fake(t, refused), await.Bound)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// sampleOutput is what redis-benchmark 7.0.15 prints for -t lrange_100: first the test that
-// fills the list.
+// sampleOutput is the output of redis-benchmark 7.0.15 for -t lrange_100. It starts with the test
+// that fills the list.
 const sampleOutput = "\rLPUSH (needed to benchmark LRANGE): rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)\r      \r" + `====== LPUSH (needed to benchmark LRANGE) ======
   1000 requests completed in 0.01 seconds
   50 parallel clients

@@ -20,7 +20,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// openServer opens a server, whose directory must be gone after its close.
+// openServer starts a server. Its directory must be gone after its close.
 func openServer(t *testing.T, ctx context.Context, command string,
 	timeout time.Duration) (*server, error) {
 	t.Helper()
@@ -70,7 +70,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// A server that ignores SIGTERM is killed, which is an error.
+// TestStopKillsInTheEnd: a server that ignores SIGTERM is killed, and stopping it returns an error.
 func TestStopKillsInTheEnd(t *testing.T) {
 	s, err := openServer(t, t.Context(), fake(t, "deaf"), await.Bound)
 	if err != nil {
@@ -85,7 +85,8 @@ func TestStopKillsInTheEnd(t *testing.T) {
 	}
 }
 
-// The process of the command is the server itself: it can be killed, and comes back with its data.
+// TestServerComesBack: the command's process is the server itself. It can be killed, and has its
+// data again after a restart.
 func TestServerComesBack(t *testing.T) {
 	s, err := openServer(t, t.Context(), keyp(t), await.Bound)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestFileModes: whatever the umask is, nobody but the owner can read the data, and a
-// configuration file keeps its mode.
+// TestFileModes: nobody but the owner can read the data, whatever the umask is. A configuration
+// file keeps its mode.
 func TestFileModes(t *testing.T) {
 	for _, umask := range []int{0, 0o077} {
 		t.Run(fmt.Sprintf("umask %03o", umask), func(t *testing.T) {
@@ -78,7 +78,7 @@ func wantMode(t *testing.T, path string, want fs.FileMode) {
 	}
 }
 
-// wantPrivate holds every file below dir against the modes of data.
+// wantPrivate checks that every directory below dir has mode 0700 and every file 0600.
 func wantPrivate(t *testing.T, dir string) {
 	t.Helper()
 	files := 0
@@ -98,7 +98,8 @@ func wantPrivate(t *testing.T, dir string) {
 	}
 }
 
-// TestOpenDirectory: data that others may read is warned of, and stays as it is.
+// TestOpenDirectory: the server logs a warning about data that other users may change or read, and
+// leaves its mode as it is.
 func TestOpenDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startKeyp(t, dir)
@@ -129,8 +130,8 @@ func TestOpenDirectory(t *testing.T) {
 	}
 }
 
-// TestSecrets: passwords that the configuration or clients name stand in no log, and no
-// command but CONFIG GET shows them.
+// TestSecrets: passwords from the configuration or from clients appear in no log. No command except
+// CONFIG GET shows them.
 func TestSecrets(t *testing.T) {
 	const mark = "sesame" // begins every password
 	a := testkit.NewAuthority(t)
@@ -184,7 +185,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("nothing was looked at: %s", &log)
 	}
 
-	// Mistakes in the lines of passwords are reported by the line's number.
+	// A mistake in a line with a password is reported by the line's number only.
 	for _, line := range []string{"requirepass sesame sesame", `requirepass "sesame`,
 		"requirepas sesame", "tls-key-file-pass sesame sesame"} {
 		status, _, errs := runKeyp(t, line+"\n", nil, "-")
@@ -202,7 +203,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// monitor gives what MONITOR shows, line by line. (The client's own Monitor has a data race.)
+// monitor returns a scanner of the lines that MONITOR shows. (The client's own Monitor has a data
+// race.)
 func monitor(t *testing.T, port, password string) *bufio.Scanner {
 	t.Helper()
 	conn, err := await.Dial("tcp", "127.0.0.1:"+port)
@@ -222,7 +224,7 @@ func monitor(t *testing.T, port, password string) *bufio.Scanner {
 	return lines
 }
 
-// startSecret is startLogging for a server that wants a password.
+// startSecret is like startLogging, for a server that requires a password.
 func startSecret(t *testing.T, log *testkit.Output, file string, args []string) *process {
 	t.Helper()
 	p := startProcess(t, log, filepath.Join(t.TempDir(), "data"),

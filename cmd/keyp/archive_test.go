@@ -15,8 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestArchiveCommandIsKilled: when a command of the archive is to end, nothing that it has started
-// is left, even what ignores SIGTERM.
+// TestArchiveCommandIsKilled: when an archive-command is stopped, all its child processes are
+// killed too, even one that ignores SIGTERM.
 func TestArchiveCommandIsKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

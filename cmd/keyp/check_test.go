@@ -37,7 +37,7 @@ func TestMissingLog(t *testing.T) {
 	}
 	for what, remove := range remove {
 		for _, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
-			// Without a checkpoint, and with one.
+			// A server makes a checkpoint at SIGTERM, but not at SIGKILL.
 			t.Run(what+"/"+end.String(), func(t *testing.T) {
 				base := t.TempDir()
 				data, repaired := filepath.Join(base, "data"), filepath.Join(base, "repaired")
@@ -83,8 +83,9 @@ func lastLine(text string) string {
 	return text[strings.LastIndex(text, "\n")+1:]
 }
 
-// TestDamagedPages: of two damaged pages the log has a line each, whoever asks for their keys, and
-// `keyp check` names them, and some of what they cost; with --verbose all of it.
+// TestDamagedPages: the log has one line for each of two damaged pages, however many of their keys
+// are requested. `keyp check` names the pages and some of the lost keys. With --verbose it lists
+// all of them.
 func TestDamagedPages(t *testing.T) {
 	s, ctx := testkit.Keyp(t), t.Context()
 	const keys = 2000

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestCompact: keyp compact makes a data file that is mostly unused shorter. All keys are still
-// there, also after a compaction was killed.
+// TestCompact: keyp compact shrinks a data file that is mostly unused. All keys are still there,
+// also after a compaction was killed.
 func TestCompact(t *testing.T) {
 	data, ctx := t.TempDir(), context.Background()
 	file := filepath.Join(data, "keyp.db")

@@ -8,8 +8,8 @@ import (
 	"keyp/internal/vfs"
 )
 
-// TestSyncDelay: --debug-sync-delay makes each sync of the log slower, and changes nothing else:
-// written keys are there after a restart. Without the option nothing is delayed.
+// TestSyncDelay: --debug-sync-delay makes each sync of the log slower, and changes nothing else.
+// Written keys are there after a restart. Without the option nothing is delayed.
 func TestSyncDelay(t *testing.T) {
 	if logFiles(0) != vfs.OS {
 		t.Error("without a delay the log is not on the real file system itself")

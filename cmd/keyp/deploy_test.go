@@ -26,7 +26,7 @@ func deployedFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// tool runs a program that the tests can do without.
+// tool runs a program on some files, or skips this check if the program is not installed.
 func tool(t *testing.T, name, from string, args ...string) {
 	t.Helper()
 	path, found := testkit.FindTool(name)
@@ -41,7 +41,7 @@ func tool(t *testing.T, name, from string, args ...string) {
 	}
 }
 
-// The unit lets the service do little, and waits for its notifications.
+// TestUnit: the systemd unit restricts the service, and waits for its notifications.
 func TestUnit(t *testing.T) {
 	unit := deployedFile(t, "systemd/keyp.service")
 	for _, want := range []string{"Type=notify", "WatchdogSec=", "User=keyp",
@@ -63,8 +63,8 @@ func TestUnit(t *testing.T) {
 		"--threshold=20", filepath.Join(deployed, "systemd", "keyp.service"))
 }
 
-// The packages' configuration is one that the server reads, and its files are where unit and
-// rotation have them.
+// TestPackagedConfiguration: the server accepts the configuration of the packages. The paths in it
+// match the systemd unit and the logrotate file.
 func TestPackagedConfiguration(t *testing.T) {
 	cfg, err := config.Load([]string{filepath.Join(deployed, "package", "keyp.conf")}, nil, nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func readYAML(t *testing.T, name string) map[string]any {
 	return tree
 }
 
-// at follows names and places through a tree.
+// at returns the node that path leads to. A step of path is a map's key or a list's index.
 func at(t *testing.T, tree any, path ...any) any {
 	t.Helper()
 	for _, step := range path {
@@ -117,8 +117,8 @@ func at(t *testing.T, tree any, path ...any) any {
 	return tree
 }
 
-// What compose.yml starts finds each other and the files that it mounts, and the server is one that
-// Keyp's own options describe.
+// TestCompose: the services of compose.yml find each other and the files that they mount. Each
+// setting of the server is an option of Keyp.
 func TestCompose(t *testing.T) {
 	compose := readYAML(t, "docker/compose.yml")
 	for _, service := range []string{"keyp", "prometheus", "grafana"} {
@@ -179,7 +179,8 @@ func TestCompose(t *testing.T) {
 	readYAML(t, "prometheus/keyp.rules.yml")
 }
 
-// The image has a static program, which does not run as root and whose health is looked at.
+// TestDockerfile: the Docker image contains a static program, does not run as root and has a health
+// check.
 func TestDockerfile(t *testing.T) {
 	text := deployedFile(t, "docker/Dockerfile")
 	for _, want := range []string{"CGO_ENABLED=0 ", "\nFROM scratch\n", "\nUSER 65532:65532\n",
@@ -190,7 +191,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// The packages have files that are there, or that a release makes.
+// TestPackages: each file of the packages exists in the repository, or a release makes it.
 func TestPackages(t *testing.T) {
 	tree := readYAML(t, "package/nfpm.yaml")
 	for _, entry := range at(t, tree, "contents").([]any) {

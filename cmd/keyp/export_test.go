@@ -22,7 +22,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// exported runs the subcommand, and gives what it printed and its exit status.
+// exported runs the subcommand, and returns its output and its exit status.
 func exported(args ...string) (text string, status int) {
 	var out strings.Builder
 	err := exportFile(args, &out)
@@ -36,7 +36,7 @@ func exported(args ...string) (text string, status int) {
 	return out.String(), status
 }
 
-// fillMore adds what Redis knows too, and fill does not have.
+// fillMore adds data that fill does not have and that Redis can hold too.
 func fillMore(t *testing.T, c *redis.Client) {
 	t.Helper()
 	do(t, c, "FUNCTION", "LOAD",
@@ -55,7 +55,8 @@ func fillMore(t *testing.T, c *redis.Client) {
 		"0")
 }
 
-// state is what the digest does not say: deadlines, groups and libraries.
+// state returns the data that DEBUG DIGEST does not cover: deadlines, consumer groups and
+// libraries.
 func state(t *testing.T, c *redis.Client) map[string]string {
 	t.Helper()
 	got := map[string]string{"libraries": fmt.Sprint(do(t, c, "FUNCTION", "LIST", "WITHCODE"))}
@@ -78,7 +79,8 @@ func state(t *testing.T, c *redis.Client) map[string]string {
 	return got
 }
 
-// sameState compares states; how many nodes a stream has is each server's own matter.
+// sameState compares two states. It ignores the number of a stream's radix tree nodes, which may
+// differ between servers.
 func sameState(t *testing.T, what string, got, want map[string]string) {
 	t.Helper()
 	nodes := func(s string) string {
@@ -100,7 +102,7 @@ func sameState(t *testing.T, what string, got, want map[string]string) {
 	}
 }
 
-// files gives what a directory has.
+// files returns the content of each file of a directory.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -119,8 +121,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestExport exports a server and its directory, has redis-server load each file, and imports what
-// that saves again. All of them have the same data.
+// TestExport exports a running server and its directory, and lets redis-server load each file. It
+// imports the files that Redis saves then. All of them have the same data.
 func TestExport(t *testing.T) {
 	from := testkit.Keyp(t, "--enable-debug-command", "yes")
 	c := from.ClientDB(2, 0)
@@ -190,7 +192,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportLeavesOut has what Redis does not know, and what it knows since some version.
+// TestExportLeavesOut exports data that Redis does not know at all, or only since some version.
 func TestExportLeavesOut(t *testing.T) {
 	from := testkit.Keyp(t)
 	c := from.ClientDB(2, 0)
@@ -291,7 +293,7 @@ func TestExportJSON(t *testing.T) {
 	}
 }
 
-// TestExportFails exports what cannot be exported: nothing is written, and what exists stays.
+// TestExportFails: if an export fails, nothing is written, and an existing file stays.
 func TestExportFails(t *testing.T) {
 	from, dir := testkit.Keyp(t), t.TempDir()
 	do(t, from.Client(2), "SET", "k", "v")
@@ -335,7 +337,7 @@ func TestExportFails(t *testing.T) {
 	}
 }
 
-// TestExportOther has servers that are none of Keyp's, need a password, or are behind TLS.
+// TestExportOther exports from servers other than Keyp, with a password, or with TLS.
 func TestExportOther(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	redis := testkit.Redis(t)
@@ -373,7 +375,7 @@ func TestExportOther(t *testing.T) {
 	}
 }
 
-// TestExportInterrupted sends a signal while the server's replies are awaited.
+// TestExportInterrupted sends a signal while the program waits for the server's replies.
 func TestExportInterrupted(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

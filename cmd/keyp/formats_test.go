@@ -18,15 +18,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// directories has what older versions left behind when they were killed: see its README.
+// directories contains data that older versions left behind when they were killed: see its README.
 const directories = "../../testdata/directories"
 
-// newestFormat is that of the data files that this version writes.
+// newestFormat is the format of the data files that this version writes.
 const newestFormat = 3
 
-// TestOlderFormats opens a directory of each format of the data file. All is there that the same
-// commands leave in a new directory; what `keyp check` and `keyp repair` cannot read before, they
-// say, and afterwards they find nothing wrong.
+// TestOlderFormats opens a directory of each format of the data file. It has the same data as a new
+// directory after the same commands. Before the upgrade, `keyp check` and `keyp repair` report a
+// format that they cannot read. After it they find nothing wrong.
 func TestOlderFormats(t *testing.T) {
 	lines := commandLines(t)
 	fresh := startKeyp(t, t.TempDir())
@@ -52,7 +52,7 @@ func TestOlderFormats(t *testing.T) {
 				if list, err := c.FunctionList(context.Background(),
 					redis.FunctionListQuery{}).Result(); format > 1 &&
 					(err != nil || len(list) != 1 || list[0].Name != "lib") {
-					// Format 1 is older than they are.
+					// Format 1 is older than libraries.
 					t.Errorf("the libraries are %+v, %v", list, err)
 				}
 				p.signal(t, syscall.SIGTERM)
@@ -67,7 +67,7 @@ func TestOlderFormats(t *testing.T) {
 	}
 }
 
-// commandLines are the commands that made the directories.
+// commandLines returns the commands that filled the directories.
 func commandLines(t *testing.T) [][]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(directories, "commands.txt"))
@@ -106,7 +106,8 @@ func command(t *testing.T, c *redis.Client, lines [][]any) {
 	}
 }
 
-// everything is what all databases have: names, deadlines, values and their elements' deadlines.
+// everything returns the content of all databases: keys, deadlines, values and their elements'
+// deadlines.
 func everything(t *testing.T, c *redis.Client) string {
 	t.Helper()
 	ctx := context.Background()
@@ -134,7 +135,7 @@ func everything(t *testing.T, c *redis.Client) string {
 	return strings.Join(list, "\n")
 }
 
-// extract makes dir of an archive.
+// extract unpacks an archive into dir.
 func extract(t *testing.T, archive, dir string) {
 	t.Helper()
 	file, err := os.Open(archive)

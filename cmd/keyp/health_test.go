@@ -13,7 +13,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// keyp health says in a line whether a server is ready, and has a status that says it too.
+// TestHealth: keyp health prints one line that says whether a server is ready. Its exit status says
+// the same.
 func TestHealth(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	at := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
@@ -43,7 +44,7 @@ func TestHealth(t *testing.T) {
 	}
 	want(1, "keyp: not ready: \"x\" is not an address", nil, "x")
 
-	// Without an http-addr it is asked as clients do.
+	// Without an http-addr, keyp health connects to the port or socket of the clients.
 	want(0, "ready\n", nil, server.Addr())
 	want(0, "ready\n", []string{"KEYP_PORT=" + server.Port()})
 	want(0, "ready\n", []string{"KEYP_PORT=" + server.Port(), "KEYP_BIND=*"})
@@ -87,7 +88,7 @@ func TestHealth(t *testing.T) {
 	says <- "-NOPERM no right to PING\r\n"
 	want(0, "ready\n", nil, loading.Addr().String())
 
-	// A member that waits for others is not broken: nobody is to restart it.
+	// A member that waits for others is not broken, so nobody should restart it.
 	waits := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "waiting: this member joins its group\n")

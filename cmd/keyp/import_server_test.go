@@ -16,7 +16,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// commandFile writes an append-only file of commands, one a line.
+// commandFile writes an append-only file with one command for each line.
 func commandFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -34,7 +34,8 @@ func commandFile(t *testing.T, lines ...string) string {
 	return path
 }
 
-// TestImportChosenCommands has a database and a pattern choose commands of an append-only file.
+// TestImportChosenCommands imports only the commands of an append-only file that a database or a
+// pattern selects.
 func TestImportChosenCommands(t *testing.T) {
 	path := commandFile(t, "SELECT 0", "SET gone v", "FLUSHDB", "SET a1 v", "SET b1 v", "MULTI",
 		"RPUSH a2 x", "RPUSH b2 x", "EXEC",
@@ -46,7 +47,7 @@ func TestImportChosenCommands(t *testing.T) {
 		text   []string
 		keys   [2]string // of databases 0 and 3
 	}{
-		// They are swapped.
+		// The databases are swapped.
 		{nil, 0, []string{" 0 left out;"}, [2]string{"a3 a6 a7 b3", "a2 a4 a5"}},
 		{[]string{"--db", "0"}, statusLost,
 			[]string{`refused: 1, commands about keys that were chosen and others: "COPY"`,
@@ -82,7 +83,7 @@ func TestImportChosenCommands(t *testing.T) {
 	}
 }
 
-// TestImportDryRunTo looks what a server would refuse, and changes nothing there.
+// TestImportDryRunTo: a dry run reports what a server would refuse, and changes nothing there.
 func TestImportDryRunTo(t *testing.T) {
 	from, file := testkit.Keyp(t), filepath.Join(t.TempDir(), "file")
 	c := from.ClientDB(2, 0)
@@ -129,7 +130,7 @@ func TestImportDryRunTo(t *testing.T) {
 	}
 }
 
-// TestImportToOther has servers that need a password, or are behind TLS.
+// TestImportToOther imports into servers that need a password or use TLS.
 func TestImportToOther(t *testing.T) {
 	path := commandFile(t, "SET k v")
 	authority := testkit.NewAuthority(t)
@@ -154,8 +155,8 @@ func TestImportToOther(t *testing.T) {
 	}
 }
 
-// TestImportWithFewRights has a server that refuses some keys: they are not among what was
-// imported, also not where nobody may ask whether that is durable.
+// TestImportWithFewRights imports into a server that refuses some keys. These do not count as
+// imported, even if the user may not run WAITAOF to ask whether the import is durable.
 func TestImportWithFewRights(t *testing.T) {
 	from, file := testkit.Keyp(t), filepath.Join(t.TempDir(), "file")
 	c := from.ClientDB(2, 0)
@@ -194,7 +195,7 @@ func TestImportWithFewRights(t *testing.T) {
 }
 
 // TestImportInterrupted sends a signal while a new directory is filled. Nothing is left, neither
-// under its name nor under that of the part.
+// under the directory's name nor under the name of the unfinished part.
 func TestImportInterrupted(t *testing.T) {
 	for keys := 100_000; ; keys *= 4 {
 		if keys > 10_000_000 {
@@ -238,8 +239,8 @@ func TestImportInterrupted(t *testing.T) {
 	}
 }
 
-// TestImportPolicies has policies that refuse or change each write without a deadline. They decide
-// about no key of an RDB file, whatever its type.
+// TestImportPolicies: policies of the server that refuse or change writes do not apply to keys of
+// an RDB file, whatever their type.
 func TestImportPolicies(t *testing.T) {
 	from, file := testkit.Keyp(t, "--enable-debug-command", "yes"),
 		filepath.Join(t.TempDir(), "file")
@@ -267,8 +268,8 @@ func TestImportPolicies(t *testing.T) {
 	}
 }
 
-// TestImportToRedis has a server of Redis take what a file of Redis has. Servers before 7.2 do not
-// say whether it is durable.
+// TestImportToRedis imports a file of Redis into a Redis server. Servers before 7.2 cannot report
+// whether the import is durable.
 func TestImportToRedis(t *testing.T) {
 	from := testkit.Redis(t, "--enable-debug-command", "yes")
 	fill(t, from.Client(2))
@@ -287,8 +288,8 @@ func TestImportToRedis(t *testing.T) {
 	}
 }
 
-// TestImportChosenWithoutLibraries has a choice of keys leave out libraries, from RDB files as from
-// append-only ones.
+// TestImportChosenWithoutLibraries: an import of selected keys leaves out libraries, from RDB files
+// and from append-only files.
 func TestImportChosenWithoutLibraries(t *testing.T) {
 	from, rdb := testkit.Keyp(t), filepath.Join(t.TempDir(), "file")
 	const library = "#!lua name=lib\nredis.register_function('f', function() return 7 end)"

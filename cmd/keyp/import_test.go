@@ -13,7 +13,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// fill gives a server of Redis keys of all types, in two databases.
+// fill adds keys of all types to two databases of a server.
 func fill(t *testing.T, c *redis.Client) {
 	t.Helper()
 	for _, line := range []string{
@@ -43,7 +43,7 @@ func do(t *testing.T, c *redis.Client, words ...string) any {
 	return reply
 }
 
-// imported runs the subcommand, and gives what it printed and its exit status.
+// imported runs the subcommand, and returns its output and its exit status.
 func imported(args ...string) (text string, status int) {
 	var out strings.Builder
 	err := importFiles(args, &out)
@@ -57,7 +57,7 @@ func imported(args ...string) (text string, status int) {
 	return out.String(), status
 }
 
-// TestImport has redis-server write its files, imports each kind of them both ways, and compares
+// TestImport lets redis-server write its files, imports each kind of them both ways, and compares
 // the digests.
 func TestImport(t *testing.T) {
 	kinds := []struct {
@@ -134,7 +134,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportFails has files that are damaged, torn or refused in part.
+// TestImportFails imports files that are damaged, torn or partly refused.
 func TestImportFails(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -26,7 +26,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// runKeyp runs keyp to its end, which must come by itself.
+// runKeyp runs keyp until it ends by itself.
 func runKeyp(t *testing.T, stdin string, env []string,
 	args ...string) (status int, stdout, stderr string) {
 	t.Helper()
@@ -46,8 +46,8 @@ func runKeyp(t *testing.T, stdin string, env []string,
 	return cmd.ProcessState.ExitCode(), out.String(), withoutProgress(errs.String())
 }
 
-// withoutProgress is what a tool printed but for the lines of how far it was, which a busy machine
-// has it print.
+// withoutProgress returns the output of a tool without the progress lines that appear on a slow
+// machine.
 func withoutProgress(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -82,7 +82,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// A mistake is one line on standard error and status 1.
+// TestMistakes: a mistake is reported in one line on standard error, with status 1.
 func TestMistakes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a-file")
 	if err := os.WriteFile(file, []byte("port 0\nmaxmemory much\n"), 0o600); err != nil {
@@ -161,23 +161,23 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// process is a keyp with an address of its own. testkit's servers end only when the
-// test says so and take no file in front of their flags; this one is freer.
+// process is a keyp server with a port of its own. Unlike the servers of testkit, it may end at any
+// time and may take a configuration file before its flags.
 type process struct {
 	*exec.Cmd
 	port  string
 	ended chan error
 }
 
-// startKeyp runs keyp on a free port in dir, behind the arguments given, until it
-// answers. It is killed when the test ends, should it still run.
+// startKeyp runs keyp in dir on a free port, with args before the other options, and waits until it
+// answers. If it still runs when the test ends, it is killed.
 func startKeyp(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	var said bytes.Buffer
 	return startLogging(t, &said, dir, args...)
 }
 
-// startProcess runs keyp and does not wait.
+// startProcess starts keyp and does not wait until it answers.
 func startProcess(t *testing.T, log io.Writer, dir string, args ...string) *process {
 	t.Helper()
 	p := &process{port: freePort(t), ended: make(chan error, 1)}
@@ -192,7 +192,7 @@ func startProcess(t *testing.T, log io.Writer, dir string, args ...string) *proc
 	return p
 }
 
-// startLogging is startKeyp with a place for what is logged.
+// startLogging is like startKeyp, but writes the server's output to log.
 func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *process {
 	t.Helper()
 	p := startProcess(t, log, dir, args...)
@@ -203,7 +203,7 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 			t.Fatalf("keyp ended: %v, it said %v", err, log)
 		default:
 		}
-		// go-redis would complain that there is none.
+		// go-redis would complain while nobody listens.
 		listener, err := await.Dial("tcp", c.Options().Addr)
 		if err != nil {
 			return false
@@ -214,13 +214,13 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 	return p
 }
 
-// client gives a client that is patient, and sends nothing and dials no place twice: it would
-// pause between.
+// client returns a patient client. It does not retry commands or connections, because it would
+// pause between two attempts.
 func (p *process) client(t *testing.T) *redis.Client {
 	return testkit.NewClient(t, &redis.Options{Addr: "127.0.0.1:" + p.port})
 }
 
-// status waits for the end.
+// status waits until the server ends, and returns its exit status.
 func (p *process) status(t *testing.T) int {
 	t.Helper()
 	await.For(t, "keyp ends", p.ended)
@@ -234,14 +234,16 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// freePort is a port that no outgoing connection is given, so that it is still free a moment later.
+// freePort returns a port that the kernel gives to no outgoing connection, so it is still free a
+// moment later.
 func freePort(t *testing.T) string {
 	t.Helper()
 	return strconv.Itoa(testkit.FreePort(t))
 }
 
-// A life of a server: configured by file, environment and flags, it says that it is
-// ready, follows CONFIG SET and REWRITE, stops at SIGTERM, and finds everything again.
+// TestLife follows a server through its life. A file, the environment and flags configure it. It
+// reports that it is ready, obeys CONFIG SET and CONFIG REWRITE, and stops at SIGTERM. After a
+// restart it has everything again.
 func TestLife(t *testing.T) {
 	dir := t.TempDir()
 	file, pid, log, data := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "pid"),
@@ -312,7 +314,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// SHUTDOWN ends the server with status 0, and the data is there again.
+// TestShutdownCommand: SHUTDOWN ends the server with status 0. The data is there after a restart.
 func TestShutdownCommand(t *testing.T) {
 	data := t.TempDir()
 	ctx := context.Background()
@@ -335,7 +337,8 @@ func TestShutdownCommand(t *testing.T) {
 	}
 }
 
-// A server whose log nobody reads any more, and whose terminal is gone, serves on.
+// TestLogReaderGone: a server continues to serve when nobody reads its log any more and its
+// terminal is gone.
 func TestLogReaderGone(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -362,7 +365,7 @@ func TestLogReaderGone(t *testing.T) {
 	}
 }
 
-// A second signal ends a server that is still stopping, with status 1.
+// TestSecondSignal: a second signal ends a server that is still stopping, with status 1.
 func TestSecondSignal(t *testing.T) {
 	p := startKeyp(t, t.TempDir())
 	conn, err := await.Dial("tcp", "127.0.0.1:"+p.port)
@@ -370,8 +373,8 @@ func TestSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// A command that takes long holds the clean stop up. Both are in one packet, so
-	// that the second one runs before the first one's reply is here.
+	// A long command delays the clean stop. Both commands are in one packet, so the second one runs
+	// before the reply to the first one arrives.
 	if _, err := conn.Write([]byte("PING\r\nDEBUG SLEEP 600\r\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -392,8 +395,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestFirstStart: a start whose port is taken makes no directory, and one in a directory of Redis
-// says that its files are not read.
+// TestFirstStart: a server whose port is taken creates no directory. A server that starts in a
+// directory of Redis reports that it does not read Redis's files.
 func TestFirstStart(t *testing.T) {
 	running := testkit.Keyp(t)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -427,8 +430,8 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// TestUsualHTTP: without an http-addr the dashboard is served at a usual port, and the ready line
-// says at which. It is off where other programs have all of them.
+// TestUsualHTTP: without an http-addr, the server uses one of the default ports for the dashboard,
+// and names it in the ready line. If other programs use all of these ports, the dashboard is off.
 func TestUsualHTTP(t *testing.T) {
 	s := testkit.NewKeyp(t, testkit.Options{Under: []string{"env", "-u", "KEYP_HTTP_ADDR"}})
 	s.Start()
@@ -454,7 +457,7 @@ func TestUsualHTTP(t *testing.T) {
 	}
 }
 
-// Each subcommand that --help names is there, and each that is there is named.
+// TestSubcommandsAreNamed: --help names all subcommands and no others.
 func TestSubcommandsAreNamed(t *testing.T) {
 	var named, have []string
 	for _, u := range config.Uses {

@@ -18,7 +18,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// said are the lines of a log file.
+// said returns the content of a log file.
 func said(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -28,8 +28,8 @@ func said(t *testing.T, path string) string {
 	return string(text)
 }
 
-// A log file that is renamed has no more lines after SIGHUP, and the new one has all. Where that
-// cannot be opened the old one has them.
+// TestLogRotation: after SIGHUP the server writes to a new log file, and no longer to the renamed
+// one. If it cannot open the new file, it keeps writing to the old one.
 func TestLogRotation(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "logs", "keyp.log")
@@ -74,8 +74,8 @@ func TestLogRotation(t *testing.T) {
 	}
 }
 
-// With log-format json each line is an object; why a server does not start stands in its log file,
-// too.
+// TestLogJSON: with log-format json each line is an object. If a server does not start, the reason
+// is in its log file, too.
 func TestLogJSON(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
@@ -115,8 +115,8 @@ func TestLogJSON(t *testing.T) {
 	}
 }
 
-// The system's log gets each line with its priority and facility, under the ident, from when there
-// is such a log.
+// TestSyslog: the system's log gets each line with its priority, facility and ident, as soon as
+// that log exists.
 func TestSyslog(t *testing.T) {
 	at := systemLogAddr{"unixgram", filepath.Join(socketDir(t), "log")}
 	system := newSystemLog(at, "local3", "store")
@@ -141,7 +141,7 @@ func TestSyslog(t *testing.T) {
 				return
 			}
 			if line := string(buf[:n]); !strings.Contains(line, "nobody is there") {
-				// It may just have waited for its turn.
+				// The line may have waited in the socket's queue.
 				lines <- line
 			}
 		}
@@ -176,7 +176,7 @@ func TestSyslog(t *testing.T) {
 	}
 }
 
-// Nobody waits for a system's log that reads nothing.
+// TestSyslogStuck: nobody waits if the system's log does not read what it is sent.
 func TestSyslogStuck(t *testing.T) {
 	at := systemLogAddr{"unixgram", filepath.Join(socketDir(t), "log")}
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: at.path, Net: "unixgram"})

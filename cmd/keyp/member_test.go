@@ -10,9 +10,9 @@ import (
 	"keyp/storage"
 )
 
-// TestMembersDirectory: a group member's directory is refused by all tools that are for the
-// directory of a single server, and by a start without the options of a cluster. The directory has
-// lost its log and its member.json, so only the data file says that it is a member's.
+// TestMembersDirectory: the tools for a single server's directory refuse the directory of a group
+// member, and so does a server without the cluster options. The directory has lost its log and its
+// member.json, so only the data file shows that it belongs to a member.
 func TestMembersDirectory(t *testing.T) {
 	base := t.TempDir()
 	data, repaired := filepath.Join(base, "data"), filepath.Join(base, "repaired")

@@ -10,7 +10,7 @@ import (
 )
 
 // TestMigrationPage runs the sessions in docs/start/migration.md, line by line, in one directory.
-// Of a line with figures of time, which the page leaves out, the beginning is compared.
+// Each output line must begin with the page's line, because the page leaves out durations.
 func TestMigrationPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/start/migration.md")
 	if err != nil {

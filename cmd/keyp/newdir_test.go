@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNewDir: a link's target becomes the new directory, what cannot be replaced is refused before
-// the work, and after an error nothing is left.
+// TestNewDir: if the name is a link, its target becomes the new directory. A target that cannot be
+// replaced is refused before the work starts. After an error nothing is left.
 func TestNewDir(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -15,14 +15,15 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// manager is a service manager's socket.
+// manager plays a service manager, with its socket.
 type manager struct {
 	t    *testing.T
 	path string
 	got  chan string
 }
 
-// socketDir is a directory for sockets, whose paths have 104 bytes at most.
+// socketDir returns a directory for sockets. It is short, because a socket's path has 104 bytes at
+// most.
 func socketDir(t *testing.T) string {
 	t.Helper()
 	in := os.TempDir()
@@ -65,7 +66,8 @@ func (m *manager) want(message string) {
 	}
 }
 
-// A service manager is notified when the server serves, then again and again, and when it stops.
+// TestNotify: the service manager gets a notification when the server is ready, then regularly, and
+// when the server stops.
 func TestNotify(t *testing.T) {
 	m := newManager(t)
 	t.Setenv("NOTIFY_SOCKET", m.path)
@@ -89,7 +91,8 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// Signs of life end while the loop does not answer, but for a server that stops.
+// TestNotifyStuck: the watchdog gets no signs of life while the event loop is stuck, unless the
+// server is stopping.
 func TestNotifyStuck(t *testing.T) {
 	m := newManager(t)
 	env := map[string]string{"NOTIFY_SOCKET": m.path, "WATCHDOG_USEC": "3000000"}
@@ -123,8 +126,8 @@ func TestNotifyStuck(t *testing.T) {
 	}
 }
 
-// Without NOTIFY_SOCKET, or with one where nobody listens, a server runs without notifying; a
-// watchdog may be another process's.
+// TestNotifyNobody: a server runs without notifications if NOTIFY_SOCKET is missing or nobody
+// listens there. It ignores a watchdog that is meant for another process.
 func TestNotifyNobody(t *testing.T) {
 	var n *notifier
 	n.loads().Show(progress.Report{})

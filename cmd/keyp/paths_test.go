@@ -12,11 +12,11 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// fileOptions are the options that name a file which the server writes.
+// fileOptions are the options that name a file to which the server writes.
 var fileOptions = []string{"logfile", "pidfile", "unixsocket", "aclfile"}
 
-// TestFilesOfTheData: no option that names a file makes the server write over its own data,
-// whatever way the path takes to it: each such option with each file of a member's directory.
+// TestFilesOfTheData: the server never writes over its own data because of an option that names a
+// file. The test tries each such option with each file of a member's directory, by different paths.
 func TestFilesOfTheData(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := startMember(t, dir)
@@ -57,7 +57,7 @@ func TestFilesOfTheData(t *testing.T) {
 	}
 	for _, name := range []string{"keyp.db.new", "keyp.db.compact", "wal/x.log", "raft", "snapshot",
 		"member.json.left"} {
-		// At times.
+		// These files exist only at times.
 		before[filepath.Join(dir, name)] = nil
 	}
 	for path := range before {
@@ -84,7 +84,7 @@ func TestFilesOfTheData(t *testing.T) {
 	await.Until(t, "the member to lead again", func() bool { return c.Get(ctx, "k").Val() == "v" })
 }
 
-// awaitServer waits until somebody listens, for whom go-redis would complain.
+// awaitServer waits until the server listens. Before that go-redis would complain.
 func awaitServer(t *testing.T, p *process) {
 	t.Helper()
 	await.Until(t, "keyp listens", func() bool {
@@ -93,14 +93,14 @@ func awaitServer(t *testing.T, p *process) {
 	})
 }
 
-// startMember runs a server that may be a member of a group.
+// startMember runs a server that may become a member of a group.
 func startMember(t *testing.T, dir string) *process {
 	return startKeyp(t, dir, "--cluster-enabled", "yes", "--cluster-port", freePort(t),
 		"--http-addr", "")
 }
 
-// TestOneFileForTwo: two options do not name one file if the server writes it, and a pidfile is not
-// something else.
+// TestOneFileForTwo: a file to which the server writes cannot be named by two options, and a
+// pidfile cannot replace another kind of file.
 func TestOneFileForTwo(t *testing.T) {
 	dir := t.TempDir()
 	conf, other, certificate := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "other"),
@@ -131,7 +131,7 @@ func TestOneFileForTwo(t *testing.T) {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 	}
-	// What an earlier server left is written over, and devices may have several uses.
+	// The file of an earlier server is overwritten, and several options may name one device.
 	left := filepath.Join(dir, "pid")
 	if err := os.WriteFile(left, []byte("123\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestOneFileForTwo(t *testing.T) {
 	}
 }
 
-// refused expects the check of the configuration and the start to say the same.
+// refused checks that --check-config and a start both report want.
 func refused(t *testing.T, want string, args ...string) {
 	t.Helper()
 	args = append(args, "--dir", filepath.Join(t.TempDir(), "data"))
@@ -159,8 +159,8 @@ func refused(t *testing.T, want string, args ...string) {
 	}
 }
 
-// TestPasswordInAddress: no tool prints the password of an address; it refuses that before it
-// connects. Patterns and paths may have an @.
+// TestPasswordInAddress: no tool prints the password of an address. It refuses such an address
+// before it connects. Patterns and paths may contain an @.
 func TestPasswordInAddress(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	for _, args := range [][]string{

@@ -8,8 +8,8 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// TestPruneBesideTheClock: when all backups seem too old none goes, as the clock may be wrong,
-// unless that is wanted.
+// TestPruneBesideTheClock: if all backups seem too old, none is removed, because the clock may be
+// wrong. With force they are removed.
 func TestPruneBesideTheClock(t *testing.T) {
 	const day = 24 * time.Hour
 	made := time.UnixMilli(1_700_000_000_000)

@@ -10,15 +10,15 @@ import (
 	"keyp/internal/config"
 )
 
-// TestRanges starts servers with all numeric options at the least and at the greatest value that
-// they may have, and has values of all types written and found again after a restart. What
-// lies outside of a range is refused, with the range.
+// TestRanges starts servers with each numeric option at its minimum and at its maximum. It writes
+// values of all types and finds them again after a restart. The server refuses a value outside an
+// option's range, and reports the range.
 func TestRanges(t *testing.T) {
-	// With these a server only starts: there is no other client, no growth, or a second log file
-	// of 2 GB to be filled before a checkpoint begins.
+	// With these options the server is only started. Otherwise there would be no second client, no
+	// room to grow, or 2 GB to write before a checkpoint begins.
 	alone := map[string]bool{"maxclients": true, "disk-reserve": true, "wal-segment-size": true}
-	// These are the test's own, or only delay everything (debug-sync-delay: a minute for each
-	// sync).
+	// The test sets these options itself, or they only delay everything (debug-sync-delay: a minute
+	// for each sync).
 	left := map[string]bool{"port": true, "tls-port": true, "debug-sync-delay": true}
 	var least, greatest []string
 	databases := map[string]int64{}

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A data file in which one value is damaged: the server serves all other keys, check says where
-// the damage is, and repair makes a directory that has all of them.
+// TestRepair: one value of the data file is damaged. The server serves all other keys, check
+// reports the damaged place, and repair makes a directory with all other keys.
 func TestRepair(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	data, repaired := filepath.Join(dir, "data"), filepath.Join(dir, "repaired")
@@ -76,7 +76,7 @@ func TestRepair(t *testing.T) {
 	served(t, startKeyp(t, repaired).client(t), keys, "nil")
 }
 
-// served reads all keys; the 77th returns an error that contains the given text.
+// served reads all keys. GET of the 77th must return an error that contains bad.
 func served(t *testing.T, c *redis.Client, keys int, bad string) {
 	t.Helper()
 	for i := range keys {

@@ -13,8 +13,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// A server starts with the files that Redis, Debian and Valkey come with; only the paths are
-// others.
+// TestStockFiles: a server starts with the configuration files of Redis, Debian and Valkey. The
+// test changes only the paths in them.
 func TestStockFiles(t *testing.T) {
 	for _, name := range []string{"redis-2.4", "redis-2.8", "redis-7.2",
 		"debian-7.0", "valkey-8.0"} {
@@ -44,7 +44,7 @@ func TestStockFiles(t *testing.T) {
 	}
 }
 
-// Each mistake is a line.
+// TestCheckConfig: each mistake is reported in a line of its own.
 func TestCheckConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "redis.conf")
 	if err := os.WriteFile(file, []byte("prot 1\nhz x\nrename-command NOPE \"\"\n"),
@@ -200,7 +200,8 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
-// TestRemarks: what is accepted and can hardly be meant is said by a check, and in the log.
+// TestRemarks: a valid setting that is probably a mistake is reported by --check-config and in the
+// log.
 func TestRemarks(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -222,7 +223,8 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// TestWrongDirectories: tools refuse a directory without data, and targets in the one with data.
+// TestWrongDirectories: tools refuse a directory without data, and a target inside the directory
+// with the data.
 func TestWrongDirectories(t *testing.T) {
 	empty, to := t.TempDir(), filepath.Join(t.TempDir(), "new")
 	server := testkit.Keyp(t)
@@ -253,7 +255,8 @@ func TestWrongDirectories(t *testing.T) {
 	}
 }
 
-// TestNearMisses: a misspelt command of a tool is named, with what may have been meant.
+// TestNearMisses: for a misspelt command of a tool, the error names the misspelt word and a similar
+// command.
 func TestNearMisses(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

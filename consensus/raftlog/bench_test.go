@@ -54,8 +54,8 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory fills a log with 10 million entries of 100 bytes, opens it, and reads it, and
-// says how much memory that takes.
+// BenchmarkMemory fills a log with 10 million entries of 100 bytes, opens it, and reads it. It
+// reports how much memory that takes.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		o := wal.Options{FS: vfs.OS, Dir: b.TempDir() + "/raft", Clock: clock.System}

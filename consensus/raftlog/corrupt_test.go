@@ -28,7 +28,7 @@ func created(t testing.TB, o wal.Options) (l *Log, first uint64) {
 	return l, first
 }
 
-// headOf is a head as a test changes it.
+// headOf returns an encoded head with a change by the test.
 func headOf(change func(r *record)) []byte {
 	base := testBase
 	r := record{head: true, id: Identity{"cluster", 1, 2}, hard: &hard{}, base: &base,
@@ -194,8 +194,8 @@ func fill(t testing.TB, mem *vfs.Mem, o wal.Options) (first uint64, entries []*p
 	return first, entries
 }
 
-// TestFlippedBits damages a closed and an open log: reading it gives an error, or what was
-// written.
+// TestFlippedBits damages a closed and an open log. Reading it returns an error or the original
+// entries.
 func TestFlippedBits(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -256,8 +256,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestRecordsOtherThanPlaced: reading a valid record that is not the one that was at its place when
-// the log was opened is an error.
+// TestRecordsOtherThanPlaced: the log remembers the position of each record since it was opened. If
+// another valid record is there, reading returns an error.
 func TestRecordsOtherThanPlaced(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -296,7 +296,8 @@ func TestRecordsOtherThanPlaced(t *testing.T) {
 	must(t, l.Close())
 }
 
-// FuzzRecord parses any bytes. A record that parses, encoded and parsed again, is the same.
+// FuzzRecord parses any bytes. A record that parses stays the same when it is encoded and parsed
+// again.
 func FuzzRecord(f *testing.F) {
 	f.Add(headOf(nil))
 	f.Add(writeOf(&hard{3, 2, 1}, nil, 7, 2, 3))

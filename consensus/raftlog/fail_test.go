@@ -32,8 +32,8 @@ func put(l *Log, index uint64, size int) {
 }
 
 // TestFailures makes each operation of the disk fail in turn while a member works. From then on
-// every Sync fails. Afterwards the log has a beginning of the appended entries, with all whose Sync
-// was done.
+// every Sync fails. Afterwards the log has the first of the appended entries, including all whose
+// Sync was done.
 func TestFailures(t *testing.T) {
 	const writes = 30
 	for _, failing := range []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir,
@@ -124,8 +124,8 @@ func failAt(t *testing.T, failing vfs.Op, n, writes int) bool {
 	return count >= n
 }
 
-// TestDoneOnce: a Sync of nothing new does no I/O, and a change of nothing but the commit index is
-// nothing new.
+// TestDoneOnce: a Sync without anything new does no I/O. A change of only the commit index does not
+// count as new.
 func TestDoneOnce(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true
@@ -240,7 +240,7 @@ func TestSlowSync(t *testing.T) {
 		busy = false // the second one is large
 	}
 	await.For(t, "OnDurable", durable)
-	// A log whose syncs were slow leaves them to others.
+	// A log whose syncs were slow leaves the sync to another goroutine.
 	let := disk.hold()
 	put(l, 5, 10)
 	ended := make(chan error, 1)
@@ -259,7 +259,8 @@ func TestSlowSync(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestPacedSync: Sync waits as long as its pace says for what it has written, and says so once.
+// TestPacedSync: Sync waits as long as the pace demands for the bytes that it has written. It calls
+// done once.
 func TestPacedSync(t *testing.T) {
 	l, _ := created(t, options(vfs.NewMem()))
 	var paced uint64
@@ -328,8 +329,8 @@ func TestFailedSyncLater(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a log waits for room on the disk, and continues when there is some. After GiveUp it
-// does not wait.
+// TestFullDisk: a log waits while the disk is full, and continues when there is room. After GiveUp
+// it does not wait.
 func TestFullDisk(t *testing.T) {
 	for _, giveUp := range []bool{false, true} {
 		t.Run(fmt.Sprint(giveUp), func(t *testing.T) {

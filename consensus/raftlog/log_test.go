@@ -41,8 +41,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestSyncedIndex: entries on disk stay synced, whatever is appended after them, whether or not
-// SyncedIndex was called before, and also after Open.
+// TestSyncedIndex: entries on disk stay synced, whatever is appended after them. Earlier calls of
+// SyncedIndex do not matter, and it is still true after Open.
 func TestSyncedIndex(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true
@@ -74,7 +74,7 @@ func TestSyncedIndex(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestLog writes, rotates, opens, replaces and releases.
+// TestLog writes to a log, rotates, opens, replaces and releases it.
 func TestLog(t *testing.T) {
 	fsys := vfs.NewMem()
 	must(t, fsys.MkdirAll("/"))

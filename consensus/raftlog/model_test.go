@@ -18,7 +18,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// image is the content of a log in the simplest form.
+// image is a simple model of a log's content.
 type image struct {
 	hard    hard // as it is in memory
 	written uint64
@@ -116,7 +116,7 @@ func same(a, b Base) bool {
 		slices.Equal(a.Conf.GetVoters(), b.Conf.GetVoters())
 }
 
-// entriesOf returns all entries of a log that is closed.
+// entriesOf returns all entries of a closed log.
 func entriesOf(t *rapid.T, c *Closed) (list []*pb.Entry) {
 	last, _ := c.Last()
 	if err := c.Entries(last, func(e *pb.Entry) error {
@@ -129,7 +129,7 @@ func entriesOf(t *rapid.T, c *Closed) (list []*pb.Entry) {
 	return list
 }
 
-// isRead checks that a log which was opened is the one that was read before.
+// isRead checks that the opened log is the same as the log that was read before.
 func (m *model) isRead(l *Log, c *Closed, read []*pb.Entry) {
 	m.t.Helper()
 	base, last := l.Begin(), l.Last()
@@ -149,7 +149,7 @@ func (m *model) isRead(l *Log, c *Closed, read []*pb.Entry) {
 	}
 }
 
-// open opens the log and finds which of the images since the last opening it has.
+// open opens the log, and finds the image since the last opening that matches it.
 func (m *model) open(c *powerCut) {
 	t, synced, applied, first := m.t, c.synced, c.applied, c.first
 	m.mem, m.cut, m.first, m.applied, m.log = c.mem, nil, first, applied, nil
@@ -197,7 +197,8 @@ func (m *model) open(c *powerCut) {
 	}
 }
 
-// matches reports whether the log has the content of an image, which may begin earlier or later.
+// matches reports whether the log has the content of an image. The log may begin earlier or later
+// than the image.
 func (m *model) matches(im *image) bool {
 	l := m.log
 	base := l.Begin()
@@ -210,7 +211,8 @@ func (m *model) matches(im *image) bool {
 		return false
 	}
 	if base.Index < im.base.Index {
-		// The image begins with a snapshot, or was released so far: the log has a base before that.
+		// The image begins with a snapshot, or its beginning was released, and the log's base is
+		// before that.
 		if list, err := l.Entries(im.base.Index+1, l.Last()+1, 1<<40); l.Last() > im.base.Index &&
 			(err != nil || !equal(list, im.entries)) {
 			return false
@@ -374,11 +376,11 @@ func (m *model) sync(t *rapid.T) {
 	}
 }
 
-// rotate makes a checkpoint: a rotation, whose segment is perhaps recorded, and then the segments
-// that are not needed are perhaps released.
+// rotate makes a checkpoint. It rotates the log, perhaps records the new segment, and then perhaps
+// releases the segments that are not needed.
 func (m *model) rotate(t *rapid.T) {
 	im := &m.now
-	// The machine's last entry at the start, which may be beyond the known commit index.
+	// This is the machine's last entry at the start, which may be beyond the known commit index.
 	least := max(im.base.Index, m.applied)
 	index := rapid.Uint64Range(least, max(least, min(im.hard.commit, im.last()))).Draw(t, "applied")
 	b := m.baseAt(index, im.term(index))
@@ -407,7 +409,7 @@ func (m *model) rotate(t *rapid.T) {
 	}
 }
 
-// release releases segments, after which the log begins later.
+// release releases segments, so that the log begins later.
 func (m *model) release(t *rapid.T, first uint64) {
 	if err := m.log.Release(first); err != nil {
 		t.Fatalf("release: %v", err)
@@ -439,10 +441,10 @@ func (m *model) step(t *rapid.T) {
 	m.check(t)
 }
 
-// TestModel is the main property. Each life of a log ends with a crash at any operation, which
-// loses any part of the unsynced data. At all times the log has the result of its Writes. After a
-// crash it has the result of some beginning of them, with all whose Sync was done. The recorded
-// segments suffice for that.
+// TestModel is the main property. The log is opened again and again. Each time it ends with a crash
+// at any operation, which loses any part of the unsynced data. While it is open, the log has the
+// result of its Writes. After a crash it has the result of the first Writes, including all whose
+// Sync was done. The recorded segments suffice for that.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mem := vfs.NewMem()

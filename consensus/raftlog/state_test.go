@@ -10,7 +10,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// TestTableCut: a record whose first entry is replaced is not in the table any more, whatever block
+// TestTableCut: if a record's first entry is replaced, the record leaves the table, whatever block
 // it is in.
 func TestTableCut(t *testing.T) {
 	for _, index := range []uint64{2, 5, blockSize, blockSize + 1, 2 * blockSize, 2*blockSize + 3} {
@@ -51,7 +51,7 @@ func TestNeededAfterReplacement(t *testing.T) {
 	}
 }
 
-// TestReleaseForgets: memory has nothing of the entries that a release has taken from the log.
+// TestReleaseForgets: after a release, memory has no data about the released entries.
 func TestReleaseForgets(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true

@@ -15,8 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// anonymous is how much memory of its own a process has in RAM, in bytes, pages of files that it
-// has mapped left out.
+// anonymous returns how many bytes of RAM a process uses, without the pages of files that it has
+// mapped.
 func anonymous(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -32,7 +32,8 @@ func anonymous(t *testing.T, pid int) int64 {
 	return n << 10
 }
 
-// TestUsedMemory: INFO and MEMORY STATS say what the process holds, whatever its keys are.
+// TestUsedMemory: INFO and MEMORY STATS report the memory that the process uses, for all kinds of
+// keys.
 func TestUsedMemory(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
@@ -72,7 +73,7 @@ func TestUsedMemory(t *testing.T) {
 	}
 }
 
-// fill sends the commands of the numbers below n, in pipelines.
+// fill sends the commands for the numbers below n, in pipelines.
 func fill(t *testing.T, keyp *testkit.Server, n int, command func(i int) []string) {
 	t.Helper()
 	w, err := dialWire(keyp.Addr())
@@ -98,8 +99,8 @@ func fill(t *testing.T, keyp *testkit.Server, n int, command func(i int) []strin
 	}
 }
 
-// TestMaxMemoryHolds: whatever the keys are, the process holds at most 15 % more than maxmemory
-// after keys of twice that were written, and all of them are there.
+// TestMaxMemoryHolds: after writing keys of twice maxmemory, the process uses at most 15 % more
+// than maxmemory, and all keys are there. That holds for all kinds of keys.
 func TestMaxMemoryHolds(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
@@ -131,7 +132,8 @@ func TestMaxMemoryHolds(t *testing.T) {
 		}},
 	}
 	if !testkit.Long() {
-		// A minute of processor time for all; these leave gaps of all sizes in slabs.
+		// All shapes take a minute of processor time. Strings of all lengths leave gaps of all
+		// sizes in slabs.
 		maps.DeleteFunc(shapes, func(name string, _ shape) bool {
 			return name != "strings of all lengths"
 		})
@@ -174,8 +176,8 @@ func TestMaxMemoryHolds(t *testing.T) {
 	}
 }
 
-// TestBelowMaxMemoryStays: keys that fit maxmemory beside what the process needs otherwise do not
-// leave memory, whatever is written and read.
+// TestBelowMaxMemoryStays: if all keys fit into maxmemory together with the process's other memory,
+// no key leaves memory, whatever is written and read.
 func TestBelowMaxMemoryStays(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
@@ -201,8 +203,8 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 	}
 }
 
-// TestSmallMaxMemory: a maxmemory that is hardly more than what a process needs at all does not
-// keep the server from serving.
+// TestSmallMaxMemory: the server still serves clients if maxmemory is hardly more than the least
+// that a process needs.
 func TestSmallMaxMemory(t *testing.T) {
 	t.Parallel()
 	keyp := testkit.Keyp(t, "--maxmemory", "20mb", "--appendfsync", "no")
@@ -220,7 +222,7 @@ func TestSmallMaxMemory(t *testing.T) {
 	}
 }
 
-// memoryInfo gives the fields of a section of INFO.
+// memoryInfo returns the fields of a section of INFO.
 func memoryInfo(t *testing.T, c *redis.Client, section string) map[string]string {
 	t.Helper()
 	text, err := c.Info(t.Context(), section).Result()

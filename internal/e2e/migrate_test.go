@@ -18,7 +18,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// migrate sends MIGRATE to c, for a target at addr, and gives its reply or its error as text.
+// migrate sends MIGRATE to c, for a target at addr, and returns its reply or its error as text.
 func migrate(c *redis.Client, addr string, args ...any) string {
 	host, port, _ := net.SplitHostPort(addr)
 	call := append([]any{"MIGRATE", host, port}, args...)
@@ -32,8 +32,8 @@ func migrate(c *redis.Client, addr string, args ...any) string {
 // patience is a timeout of MIGRATE, in ms, for targets that reply.
 const patience = int(await.Bound / time.Millisecond)
 
-// TestMigrate: values of every type come to a redis-server and to another Keyp with their
-// deadlines, and back; options and errors are Redis's.
+// TestMigrate: values of every type can be moved to a redis-server and to another Keyp, and back,
+// with their deadlines. Options and errors are those of Redis.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB,
@@ -87,8 +87,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// target is a server that MIGRATE sends keys to, and that does what answer says: it is given each
-// command and gives the reply, or an error, and then the connection ends.
+// target starts a server that MIGRATE can send keys to. It calls answer with each command to get
+// the reply. If answer returns an error, the server closes the connection.
 func target(t *testing.T, answer func(args []string) (string, error)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,8 +149,8 @@ func readCall(in *bufio.Reader) ([]string, error) {
 	return args, nil
 }
 
-// TestMigrateFailures: whatever the target does, keys that it has not accepted stay, and the errors
-// are redis-server's.
+// TestMigrateFailures: keys that the target has not accepted stay, whatever the target does. The
+// errors are those of redis-server.
 func TestMigrateFailures(t *testing.T) {
 	t.Parallel()
 	ends := errors.New("the connection ends")
@@ -182,8 +182,8 @@ func TestMigrateFailures(t *testing.T) {
 		for _, c := range []*redis.Client{keyp, server} {
 			is(t, "OK")(c.MSet(ctx, "a", "1", "b", "2").Result())
 			replies = append(replies, migrate(c, addr, "", 0, timeout, "KEYS", "a", "b"))
-			// redis-server takes the reply of one command for that of another where a target leaves
-			// one out.
+			// If a target leaves out a reply, redis-server takes the reply to one command for that
+			// to another.
 			if got := c.MGet(ctx, "a", "b").Val(); c == keyp &&
 				!reflect.DeepEqual(got, []any{"1", "2"}) {
 				t.Errorf("the target %s: %v are left (%s)", name, got, c)
@@ -194,7 +194,7 @@ func TestMigrateFailures(t *testing.T) {
 				replies[0], replies[1])
 		}
 	}
-	// The second of two keys is refused: the first is moved.
+	// The target refuses the second of two keys. The first one is moved.
 	half := target(t, func(args []string) (string, error) {
 		if args[0] == "RESTORE" && args[1] == "b" {
 			return "-BUSYKEY Target key name already exists.\r\n", nil
@@ -206,8 +206,8 @@ func TestMigrateFailures(t *testing.T) {
 			migrate(c, half, "", 0, patience, "KEYS", "a", "b", "c"), nil)
 		is(t, []any{nil, "2"})(c.MGet(ctx, "a", "b").Result())
 	}
-	// The connection ends behind the first of two replies: what was accepted is moved, the other
-	// key is here.
+	// The connection ends after the first of two replies. The key that was accepted is moved, and
+	// the other one stays.
 	is(t, "OK")(keyp.MSet(ctx, "a", "1", "b", "2").Result())
 	first := target(t, func(args []string) (string, error) {
 		if args[0] == "RESTORE" && args[1] == "b" {
@@ -222,8 +222,8 @@ func TestMigrateFailures(t *testing.T) {
 	is(t, "2")(keyp.Get(ctx, "b").Result())
 }
 
-// TestMigrateChanging: a key that is written while its value is on the way is sent again, and only
-// what the target has is deleted. Meanwhile others are served.
+// TestMigrateChanging: a key that is written while its value is being sent is sent again. Only the
+// value that the target has is deleted. Meanwhile the server serves other clients.
 func TestMigrateChanging(t *testing.T) {
 	t.Parallel()
 	c := testkit.Keyp(t).Client(2)
@@ -245,7 +245,7 @@ func TestMigrateChanging(t *testing.T) {
 		t.Errorf("the target was sent %q", calls)
 	}
 
-	// One that changes each time stays, as the last write left it.
+	// A key that changes each time stays, with the value of the last write.
 	is(t, "OK")(c.Set(ctx, "k", "first", 0).Result())
 	n := 0
 	busy := target(t, func(args []string) (string, error) {
@@ -260,7 +260,8 @@ func TestMigrateChanging(t *testing.T) {
 	is(t, strconv.Itoa(n))(c.Get(ctx, "k").Result())
 }
 
-// TestMigrateSliding: a deadline that a policy moves while the key is on its way is sent, too.
+// TestMigrateSliding: if a policy moves a key's deadline while the key is being sent, the new
+// deadline is sent, too.
 func TestMigrateSliding(t *testing.T) {
 	t.Parallel()
 	c := testkit.Keyp(t).Client(2)
@@ -287,8 +288,8 @@ func TestMigrateSliding(t *testing.T) {
 	}
 }
 
-// TestMigrateChangingGroups: a stream whose groups change while it is on the way is sent again,
-// although to WATCH that is no change.
+// TestMigrateChangingGroups: a stream whose groups change while it is being sent is sent again,
+// although WATCH does not count that as a change.
 func TestMigrateChangingGroups(t *testing.T) {
 	t.Parallel()
 	c := testkit.Keyp(t).Client(2)

@@ -13,8 +13,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestPauseStopsWriters: once CLIENT PAUSE … WRITE has replied no key changes before its end,
-// whatever had begun by then: values that are stored beside the loop, very many keys, scripts.
+// TestPauseStopsWriters: after the reply to CLIENT PAUSE … WRITE, no key changes before the pause
+// ends. That holds also for commands that had begun: values stored in tasks beside the event loop,
+// commands on very many keys, and scripts.
 func TestPauseStopsWriters(t *testing.T) {
 	t.Parallel()
 	server := testkit.Keyp(t, "--enable-debug-command", "yes", "--busy-reply-threshold", "0")
@@ -92,7 +93,7 @@ func TestPauseStopsWriters(t *testing.T) {
 	}
 }
 
-// digest is about all keys and how many they are.
+// digest returns the number of keys and a digest of them all.
 func digest(t *testing.T, c *redis.Client) string {
 	t.Helper()
 	n, err := c.DBSize(ctx).Result()
@@ -103,8 +104,8 @@ func digest(t *testing.T, c *redis.Client) string {
 	return fmt.Sprint(n, " keys, ", sum)
 }
 
-// TestPausedIsNotUnblocked: CLIENT UNBLOCK does not end a command that only CLIENT PAUSE holds up,
-// as from Redis 8.2 on.
+// TestPausedIsNotUnblocked: CLIENT UNBLOCK does not end a command that waits only for the end of
+// CLIENT PAUSE. Redis does so since 8.2.
 func TestPausedIsNotUnblocked(t *testing.T) {
 	t.Parallel()
 	server := testkit.Keyp(t)

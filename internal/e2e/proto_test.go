@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// What arrives on a socket, right or wrong, gets the same bytes from Keyp as from
-// Redis, and the connection closes, stays or waits alike.
+// Keyp answers input on a socket, right or wrong, with the same bytes as Redis. It also closes the
+// connection, keeps it open or waits for more in the same cases.
 
-// protoCases are inputs for a fresh connection. Keyp differs from Redis where
-// resp says so (a NUL in an inline command, lines over 64 KB); they are not here.
+// protoCases are inputs for a fresh connection. Inputs that Keyp treats differently from Redis are
+// not here: a NUL in an inline command, lines over 64 KB. See package resp.
 var protoCases = []struct{ name, input string }{
 	// Multibulk headers.
 	{"count of no command", "*0\r\nPING\r\n"},
@@ -101,7 +101,7 @@ var protoCases = []struct{ name, input string }{
 	{"RESET in a pipeline", "SELECT 2\r\nCLIENT SETNAME n\r\nRESET\r\nCLIENT GETNAME\r\n"},
 }
 
-// protoClosing are inputs that are only compared with our direction closed behind them.
+// protoClosing are inputs after which the client always closes its direction.
 var protoClosing = []struct{ name, input string }{
 	// With more input behind it, Redis's answer depends on how the network cuts it.
 	{"count of 100 KB", "*" + strings.Repeat("1", 100<<10)},
@@ -110,8 +110,8 @@ var protoClosing = []struct{ name, input string }{
 	{"CLIENT REPLY OFF and an error", "CLIENT REPLY OFF\r\nNOSUCH\r\n*1\r\n$-1\r\n"},
 }
 
-// unauthenticatedProto is what is checked with requirepass, before AUTH. HELLO without
-// AUTH is not here: its error names <proto> from 7.2 on.
+// unauthenticatedProto are inputs for a server with requirepass, before AUTH. HELLO without AUTH is
+// not here: its error names <proto> from 7.2 on.
 var unauthenticatedProto = []struct{ name, input string }{
 	{"commands", "GET k\r\nPING\r\nNOSUCH\r\nSET k\r\nCONFIG GET x\r\n"},
 	{"ten arguments", encode("MGET", "1", "2", "3", "4", "5", "6", "7", "8", "9")},
@@ -147,14 +147,15 @@ func TestProtoUnauthenticatedLikeRedis(t *testing.T) {
 	}
 }
 
-// way is how an input is sent. Quiet is how long a server says nothing that waits.
+// way is how an input is sent. After a time of quiet without output, the server is taken to wait
+// for more input.
 type way struct {
 	name string
 	talk func(addr, input string, quiet time.Duration) (string, error)
 }
 
-// allWays: at once and then closing our direction; likewise, but in small pieces; and
-// with the connection left open.
+// allWays are the ways to send an input: at once, then closing the client's direction; the same in
+// small pieces; with the connection left open.
 var allWays = []way{
 	{"then closed", func(addr, input string, _ time.Duration) (string, error) {
 		return halfClose(addr, input, len(input))
@@ -168,7 +169,7 @@ var allWays = []way{
 func compareProto(t *testing.T, s *both, name, input string, ways []way) {
 	t.Helper()
 	for _, way := range ways {
-		// A busy machine may make a server seem to wait that does not: then once more.
+		// On a busy machine a slow server may seem to wait for input. Then try once more.
 		var keyp, redis string
 		for _, quiet := range []time.Duration{250 * time.Millisecond, time.Minute} {
 			var errs [2]error
@@ -191,8 +192,8 @@ func compareProto(t *testing.T, s *both, name, input string, ways []way) {
 	}
 }
 
-// halfClose sends an input in pieces, closes that direction, and gives all that comes
-// until the server closes its own.
+// halfClose sends an input in pieces and closes that direction. It returns all that the server
+// sends until it closes its own direction.
 func halfClose(addr, input string, piece int) (string, error) {
 	c, err := dialWire(addr)
 	if err != nil {
@@ -212,8 +213,8 @@ func halfClose(addr, input string, piece int) (string, error) {
 	return c.rest()
 }
 
-// leaveOpen sends an input and then asks something else: the answer says whether the
-// server has closed, goes on, or waits for the rest of a command.
+// leaveOpen sends an input and then another command. The answer shows whether the server has closed
+// the connection, goes on, or waits for the rest of a command.
 func leaveOpen(addr, input string, quiet time.Duration) (string, error) {
 	c, err := dialWire(addr)
 	if err != nil {
@@ -246,7 +247,7 @@ func leaveOpen(addr, input string, quiet time.Duration) (string, error) {
 	}
 }
 
-// TestProtoEveryCut: wherever the network cuts a pipeline, the replies are the same.
+// TestProtoEveryCut: the replies are the same wherever the network cuts a pipeline.
 func TestProtoEveryCut(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)

@@ -12,7 +12,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// namesIn are the names in a directory that end with something.
+// namesIn returns the names in a directory that end with a suffix.
 func namesIn(t *testing.T, dir, end string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -27,8 +27,8 @@ func namesIn(t *testing.T, dir, end string) (names []string) {
 	return names
 }
 
-// TestPrune: old backups go, and what only they need of an archive. What is damaged does not count,
-// and what is no backup, or of another server, stays.
+// TestPrune: old backups are removed, together with the part of an archive that only they need.
+// Damaged backups do not count. Backups of another server and other files stay.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestPrune(t *testing.T) {
 		!strings.Contains(got, own[3]+" is not sound") {
 		t.Errorf("%q are left, want %q; it prints\n%s", left, want, got)
 	}
-	// What is kept is enough for all moments since the oldest backup.
+	// The remaining files are enough to restore any moment since the oldest backup.
 	to := filepath.Join(dir, "restored")
 	works(t, "restore", filepath.Join(backups, own[2]), to, "--archive", archive)
 	made := testkit.NewKeyp(t, testkit.Options{Dir: to})
@@ -104,7 +104,8 @@ func TestPrune(t *testing.T) {
 	refuses(t, "no such file", "backup", "prune", filepath.Join(dir, "nothing"), "--keep", "3")
 }
 
-// TestBackupUnit runs what the unit of backups does, with another address and directory.
+// TestBackupUnit runs the command of the systemd unit for backups, with another address and
+// directory.
 func TestBackupUnit(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile("../../deploy/systemd/keyp-backup.service")

@@ -20,7 +20,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// tlsServer starts a keyp with TLS beside its plain port.
+// tlsServer starts a keyp with TLS and a plain port.
 func tlsServer(t *testing.T, args ...string) (*testkit.Server, *testkit.Authority) {
 	t.Helper()
 	a := testkit.NewAuthority(t)
@@ -30,8 +30,8 @@ func tlsServer(t *testing.T, args ...string) (*testkit.Server, *testkit.Authorit
 	return s, a
 }
 
-// bigValue is the size of the largest value that goes over TLS; KEYP_TLS_LONG=1 has it
-// as large as many servers allow.
+// bigValue is the size of the largest value that the test sends over TLS. With KEYP_TLS_LONG=1 it
+// is as large as many servers allow.
 func bigValue() int {
 	if os.Getenv("KEYP_TLS_LONG") == "1" {
 		return 64 << 20
@@ -39,8 +39,8 @@ func bigValue() int {
 	return 2 << 20
 }
 
-// TestTLSClient drives go-redis over TLS: single commands, pipelines, transactions,
-// scripts, waiting clients, messages, and values of many records.
+// TestTLSClient runs go-redis over TLS: single commands, pipelines, transactions, scripts, blocking
+// commands, messages, and values of many TLS records.
 func TestTLSClient(t *testing.T) {
 	t.Parallel()
 	s, a := tlsServer(t)
@@ -56,7 +56,7 @@ func TestTLSClient(t *testing.T) {
 			if got, err := c.Get(ctx, "big").Bytes(); err != nil || !bytes.Equal(got, big) {
 				t.Errorf("a value of %d bytes came back as %d, %v", len(big), len(got), err)
 			}
-			// What plain connections see is the same.
+			// Plain connections see the same data.
 			is(t, int64(len(big)))(s.Client(proto).StrLen(ctx, "big").Result())
 
 			pipe := c.Pipeline()
@@ -111,7 +111,7 @@ func TestTLSClient(t *testing.T) {
 	s.Stop()
 }
 
-// TestTLSCertificates: clients need the right certificate, and a password on top.
+// TestTLSCertificates: with these options clients need a valid certificate, and a password too.
 func TestTLSCertificates(t *testing.T) {
 	t.Parallel()
 	s, a := tlsServer(t, "--tls-auth-clients", "yes", "--requirepass", "secret")
@@ -157,8 +157,8 @@ func TestTLSRedisCLI(t *testing.T) {
 	s.Stop()
 }
 
-// TestTLSKills kills the server under clients that write over TLS: what was acknowledged
-// to them is there afterwards. KEYP_TLS_LONG=1 has it killed more often.
+// TestTLSKills kills the server while clients write over TLS. Acknowledged writes are there
+// afterwards. KEYP_TLS_LONG=1 kills the server more often.
 func TestTLSKills(t *testing.T) {
 	t.Parallel()
 	rounds := 1
@@ -193,7 +193,7 @@ func TestTLSKills(t *testing.T) {
 			if errors.Is(err, redis.Nil) {
 				err = nil // the first one had no reply
 			}
-			// One more may have run whose reply did not arrive.
+			// The last command may have run although its reply did not arrive.
 			if err != nil || n < acked[i] || n > acked[i]+1 {
 				t.Fatalf("round %d: n%d is %d, %v, acknowledged was %d", round, i, n, err, acked[i])
 			}

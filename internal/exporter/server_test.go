@@ -17,14 +17,14 @@ import (
 	"keyp/resp"
 )
 
-// script is a server that replies what the test says.
+// script is a server whose replies the test gives.
 type script struct {
 	answers func(args []string) string
 	asked   []string
 	done    chan struct{}
 }
 
-// begin gives the other end.
+// begin starts a script and returns the client's end of the connection.
 func begin(t *testing.T, answers func(args []string) string) (*script, net.Conn) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -63,12 +63,12 @@ func begin(t *testing.T, answers func(args []string) string) (*script, net.Conn)
 
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
-// value is what DUMP replies of a string.
+// value is the reply of DUMP for a string.
 func value(text string) string {
 	return bulk(string(rdb.Encode(rdb.Value{Type: rdb.String, Str: []byte(text)})))
 }
 
-// usual answers what comes before and beside keys, of a server with one key.
+// usual answers the commands of an export other than those that read a key. The server has one key.
 func usual(args []string) string {
 	switch strings.Join(args, " ") {
 	case "INFO server":
@@ -102,7 +102,8 @@ func exportScript(t *testing.T, ctx context.Context,
 	return sc, out.String(), err
 }
 
-// A key that changes is read again, until its value and deadline are of one instant.
+// TestKeyThatChanges: a key that changes is read again, until its value and deadline belong to the
+// same instant.
 func TestKeyThatChanges(t *testing.T) {
 	for _, changes := range []int{0, 1, 3, 100} {
 		tries, queued := 0, false
@@ -147,7 +148,7 @@ func TestKeyThatChanges(t *testing.T) {
 	}
 }
 
-// What a server refuses, or breaks off, ends the export.
+// TestServerRefuses: an error reply or a closed connection ends the export.
 func TestServerRefuses(t *testing.T) {
 	for _, command := range []string{"INFO", "CLIENT", "FUNCTION", "KEYP.POLICY", "KEYP.OUTBOX",
 		"SELECT", "SCAN", "WATCH", "DUMP", "PEXPIRETIME", "MULTI", "EXEC"} {
@@ -180,8 +181,8 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// A key that expires while it is on its way is counted and left out, at its deadline and not
-// before; one that is gone is nothing.
+// TestExpiredKeys: a key that expires while it is being exported is counted and left out, from its
+// deadline on. A key that is gone is not counted.
 func TestExpiredKeys(t *testing.T) {
 	for deadline, want := range map[int]string{-2: "0 keys, 0 expired", 1: "0 keys, 1 expired",
 		2: "1 keys, 0 expired"} {
@@ -209,7 +210,7 @@ func TestExpiredKeys(t *testing.T) {
 	}
 }
 
-// An export ends with its context.
+// TestExportEnds: an export ends with its context.
 func TestExportEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, text, err := exportScript(t, ctx, func(args []string) string {

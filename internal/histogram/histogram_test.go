@@ -8,7 +8,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// Values count up to the bound that they are equal to, and those above all bounds in Count only.
+// TestHistogram: a value that equals a bound counts below this bound. Values above all bounds count
+// only in Count.
 func TestHistogram(t *testing.T) {
 	h := New([]int64{10, 100, 1000})
 	for _, v := range []int64{-5, 0, 10, 11, 100, 999, 1000, 1001, 5000} {
@@ -32,7 +33,7 @@ func TestBoundsRise(t *testing.T) {
 	}
 }
 
-// Two histograms together have the counts of both.
+// TestWith: With adds the counts of two histograms.
 func TestWith(t *testing.T) {
 	a, b := New([]int64{10, 100}), New([]int64{10, 100})
 	for _, v := range []int64{5, 50, 500} {
@@ -45,8 +46,8 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// What was observed between two readings, and where its quantiles are; a histogram that was
-// replaced has no earlier reading.
+// TestSince: Since returns the observations between two readings, with their quantiles. A histogram
+// that was replaced has no earlier reading.
 func TestSince(t *testing.T) {
 	h := New([]int64{10, 100, 1000})
 	h.Observe(5)

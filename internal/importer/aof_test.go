@@ -76,7 +76,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestRefusals has a report stay small, however many reasons there are.
+// TestRefusals: a report stays small, however many reasons there are.
 func TestRefusals(t *testing.T) {
 	var r Report
 	for i := range 1000 {

@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// columns is how wide the prose of comments may be, where a tab takes four.
+// columns is the maximum width of prose in comments. A tab takes four columns.
 const columns = 100
 
-// deepest is the last column in which a comment is taken to stand alone behind tabs, and not after
-// code.
+// deepest is the last column at which a comment counts as standing on its own line behind tabs. A
+// comment further right counts as following code.
 const deepest = 8
 
 // causative matches a first sentence such as "write has the next appends be written".
 var causative = regexp.MustCompile(`^\w[\w.]* has\b[^.:;]*\bbe\b`)
 
-// TestComments checks two rules of style that a program can see: prose of comments fits the
-// columns, and no doc comment says that something "has X be Y" where a verb says it.
+// TestComments checks two rules of style. Prose in comments fits into the columns. No doc comment
+// says that something "has X be Y" instead of naming the action with a verb.
 func TestComments(t *testing.T) {
 	for _, f := range module(t) {
 		for _, problem := range commentProblems(f) {
@@ -30,8 +30,8 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// TestColumns checks that code fits the columns, too. A long string stays in one piece, so that one
-// can search for it, and so does a line of a table of strings.
+// TestColumns checks that code fits into the columns, too. A long string stays in one piece, so
+// that one can search for it. A line in a table of strings may be wide, too.
 func TestColumns(t *testing.T) {
 	for _, f := range module(t) {
 		for _, problem := range wideLines(f) {
@@ -56,10 +56,10 @@ func TestWideLines(t *testing.T) {
 	}
 }
 
-// longStrings is how wide the strings of a line are together that may make it too wide.
+// longStrings is the total width of a line's strings from which on the line may be too wide.
 const longStrings = 60
 
-// aligned matches what gofmt puts between the columns of a table.
+// aligned matches the spaces that gofmt puts between the columns of a table.
 var aligned = regexp.MustCompile(`(\S)  +`)
 
 func wideLines(f file) (problems []string) {

@@ -14,8 +14,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// TestContributingExample checks the example of CONTRIBUTING.md as Go's compiler does, as if its
-// files stood where the text says; with KEYP_LONG=1 it runs the example's test.
+// TestContributingExample type-checks the example of CONTRIBUTING.md with its files at the paths
+// that the text names. With KEYP_LONG=1 it also runs the example's test.
 func TestContributingExample(t *testing.T) {
 	root, err := testkit.Root()
 	if err != nil {
@@ -48,7 +48,7 @@ func TestContributingExample(t *testing.T) {
 	}
 }
 
-// checkExample checks the types of the package commands and its tests with further or other files.
+// checkExample type-checks the package commands and its tests with additional or replaced files.
 func checkExample(t *testing.T, files map[string]string) {
 	t.Helper()
 	overlay := map[string][]byte{}
@@ -76,8 +76,8 @@ func checkExample(t *testing.T, files map[string]string) {
 	}
 }
 
-// runExample has Go compile the package with further or other files, and runs the example's test.
-// That compiles much: only the bound of all tests ends it.
+// runExample compiles the package with additional or replaced files, and runs the example's test.
+// Because compiling takes long, only the time limit of all tests ends it.
 func runExample(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	dir, replace := t.TempDir(), map[string]string{}

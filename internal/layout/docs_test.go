@@ -16,8 +16,8 @@ var (
 		`^([A-Za-z]+\.)*([a-z]+[A-Z][A-Za-z]*|[A-Z][a-z]+[A-Z][A-Za-z]*)$`)
 )
 
-// TestDocumentsName: the documents about the internals name source files, functions and types that
-// exist. A rename leaves no old name in them.
+// TestDocumentsName: source files, functions and types that the documents about the internals name
+// exist. So a rename leaves no old name in them.
 func TestDocumentsName(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range module(t) {

@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// What a mutex guards stands in one anonymous struct with it:
+// A mutex and the fields that it guards are together in one anonymous struct:
 //
 //	mu struct {
 //		sync.Mutex
 //		list []*user
 //	}
 //
-// so that the type shows it, and a line that uses such a field (x.mu.list) shows the lock that it
-// needs.
+// So the type shows which fields the mutex guards, and a line that uses such a field (x.mu.list)
+// shows the lock that it needs.
 
-// flat are the mutexes that stand by themselves, with the reason.
+// flat are the mutexes that are not in an anonymous struct, with the reason.
 var flat = map[string]string{
 	"storage.shardLock.mu":      "it is the lock of a shard, and guards all that the shard has: maps, slabs, values, index",
 	"storage.globalTxn.gate":    "it guards no field: there is one global transaction at a time",
@@ -32,8 +32,8 @@ var flat = map[string]string{
 	"cmd/keyp.lineBuffer":       "the named type is the struct with its lock, since several handlers point to it",
 }
 
-// elsewhere are types with fields that another type's mutex guards, as their comments say, with the
-// reason.
+// elsewhere are types with fields that another type's mutex guards according to their comments,
+// with the reason.
 var elsewhere = map[string]string{
 	"commands.watching":   "it is reached by its Client and through Changes.mu.watched",
 	"commands.watch":      "it is an entry of Changes.mu.watched",
@@ -43,10 +43,11 @@ var elsewhere = map[string]string{
 	"storage/wal.tail":    "it is Log.mu.tail, the only one of its type",
 }
 
-// guardedBy is how comments name another type's mutex.
+// guardedBy matches a comment that names another type's mutex as the guard.
 var guardedBy = regexp.MustCompile(`\b\w+\.(mu|turn|gate|\w+Mu)\s+guards\b`)
 
-// TestGuards finds mutexes beside what they guard, and fields that a mutex of another type guards.
+// TestGuards finds mutexes outside an anonymous struct, and fields that a mutex of another type
+// guards.
 func TestGuards(t *testing.T) {
 	alone, foreign := map[string]bool{}, map[string]bool{}
 	for _, f := range module(t) {
@@ -78,7 +79,7 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// guards gives the mutexes of a file that do not stand in an anonymous struct, and the types with
+// guards returns the mutexes of a file that are not in an anonymous struct, and the types with
 // fields that other types' mutexes guard.
 func guards(f file) (mutexes, others []string) {
 	report := func(name string) { mutexes = append(mutexes, f.dir()+"."+name) }
@@ -147,8 +148,8 @@ func isMutex(t ast.Expr) bool {
 		selector.Sel.Name)
 }
 
-// guardedElsewhere reports whether a comment of a struct says that another type's mutex guards
-// something in it.
+// guardedElsewhere reports whether a comment in a struct says that another type's mutex guards a
+// field of it.
 func guardedElsewhere(decl *ast.GenDecl, spec *ast.TypeSpec) (found bool) {
 	s, ok := spec.Type.(*ast.StructType)
 	if !ok {
@@ -166,7 +167,7 @@ func guardedElsewhere(decl *ast.GenDecl, spec *ast.TypeSpec) (found bool) {
 	return found
 }
 
-// TestGuardsBite gives the search something to find, and to leave alone.
+// TestGuardsBite checks guards on sources that break the rule and on sources that do not.
 func TestGuardsBite(t *testing.T) {
 	tests := []struct {
 		source          string

@@ -18,77 +18,78 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// rules say what the packages import, of this module and of others, in program code.
-// Imports point one way: cmd → server → commands → storage → ttl, wal, object. A package
-// that is not here gets its rule with its first file; one under a folder that ends in
-// /... has the folder's.
+// rules lists, for each package, the packages of this and of other modules that its program code
+// may import. Imports point one way: cmd → server → commands → storage → ttl, wal, object. A new
+// package needs a rule as soon as it has a file. A rule that ends in /... is for all packages under
+// a folder.
 //
-// Tests may also import what the imported packages import, and what testsMayUse says.
+// Tests may also import what the imported packages import, and the packages in testsMayUse.
 var rules = map[string][]string{
-	// The binary puts the parts together; nothing imports it.
+	// The binary connects the parts. No package imports it.
 	"cmd/keyp": {"features/leases", "member", "github.com/redis/go-redis/v9", "server", "web",
 		"commands", "storage", "storage/repair", "internal/clock", "internal/config",
 		"internal/exporter", "internal/importer", "internal/progress", "internal/rdb",
 		"internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive",
 		"storage/backupfile", "storage/format", "storage/slab", "storage/snapshotfile"},
-	// The bench tool measures servers from outside, so it knows nothing of this one.
+	// The bench tool measures servers from outside, so it imports nothing of this server.
 	"cmd/keyp-bench": {"internal/clock", "internal/childproc", "github.com/redis/go-redis/v9",
 		"github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
-	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
+	// HTTP handlers read the same state as commands, and know neither the event loop nor sessions.
 	"web": {"commands", "resp", "storage", "internal/clock", "internal/config",
 		"internal/histogram", "github.com/prometheus/client_golang/prometheus",
 		"github.com/prometheus/common/expfmt"},
 
-	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log
-	// as the store's Journal.
+	// The server manages sockets and goroutines. It leaves the meaning of commands to package
+	// commands, and knows the log only as the store's Journal.
 	"server": {"resp", "commands", "storage", "internal/clock", "internal/config",
 		"golang.org/x/sys/unix"},
 
-	// A group of members knows neither keys nor clients: entries are bytes, whose meaning the store
-	// knows; how they are stored is consensus/raftlog's.
+	// A group of members knows neither keys nor clients. Its entries are bytes that only the store
+	// understands. Package consensus/raftlog stores them.
 	"consensus": {"internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange",
 		"go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker",
 		"google.golang.org/protobuf/proto"},
 
-	// A member's log is a log of storage/wal, whose batches are records of its own.
+	// A member's log is a log of storage/wal, whose batches are records in raftlog's own format.
 	"consensus/raftlog": {"consensus", "storage/wal", "internal/histogram", "go.etcd.io/raft/v3",
 		"go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
-	// It makes a server a member of a group: a store, a log and a group, and what commands see of
-	// that. The server it reaches through an interface.
+	// Package member makes a server a member of a group. It connects a store, a log and a group,
+	// and shows commands the state of the group. It reaches the server through an interface.
 	"member": {"commands", "consensus", "consensus/raftlog", "storage", "storage/format",
 		"storage/snapshotfile", "storage/wal", "internal/clock", "internal/histogram",
 		"internal/vfs", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb",
 		"google.golang.org/protobuf/proto"},
 
-	// The protocol knows neither commands nor sessions, so all that reads or writes replies may
-	// import it.
+	// The protocol knows neither commands nor sessions, so any package that reads or writes replies
+	// may import it.
 	"resp": {"internal/bigcopy", "github.com/tidwall/redcon"},
 
-	// Arithmetic alone.
+	// Only arithmetic.
 	"scripting/cmath": {},
-	// An interpreter of Lua, which knows neither Redis nor a server.
+	// An interpreter for Lua that knows neither Redis nor a server.
 	"scripting/lua": {"scripting/cmath"},
 
-	// Lua as Redis has it. Commands and their permissions it reaches through an interface, so it
-	// knows no keys.
+	// Lua with the environment that Redis gives scripts. It reaches commands and their permissions
+	// through an interface, so it knows no keys.
 	"scripting": {"scripting/lua", "resp"},
 
-	// Commands see keys through the store's transactions, and never the log, the files or the
-	// sockets.
+	// Commands reach keys only through the store's transactions. They never see the log, the files
+	// or the sockets.
 	"commands": {"features/leases", "features/outbox", "features/policies", "scripting",
 		"scripting/cmath", "resp", "storage", "storage/object", "storage/procmem", "ttl",
 		"internal/clock", "internal/config", "internal/histogram", "internal/glob",
 		"internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
-	// Features on the store: they see keys through transactions, and are called by hooks.
+	// Features on top of the store. They reach keys through transactions, and the store calls their
+	// hooks.
 	"features/outbox": {"storage", "storage/format", "storage/object", "ttl", "internal/clock",
 		"internal/glob", "internal/histogram"},
 	"features/leases":   {"storage", "storage/object", "ttl", "internal/clock"},
 	"features/policies": {"storage", "storage/object", "ttl", "internal/clock", "internal/glob"},
 
-	// The store alone writes the data file and the log.
+	// Only the store writes the data file and the log.
 	"storage": {"storage/archive", "storage/clockguard", "storage/datafile", "storage/format",
 		"storage/snapshotfile", "storage/wal",
 		"storage/elementset", "storage/hashtable", "storage/object", "storage/procmem",
@@ -97,105 +98,107 @@ var rules = map[string][]string{
 		"internal/clock", "internal/glob", "internal/progress", "internal/histogram",
 		"internal/bigcopy", "internal/vfs",
 		"go.etcd.io/bbolt", "golang.org/x/sys/unix"},
-	// The data file knows buckets and checksums, and no keys in memory.
+	// The data file knows buckets and checksums, but no keys in memory.
 	"storage/datafile": {"storage/format", "storage/object", "storage/snapshotfile", "internal/boltfile",
 		"internal/clock", "internal/progress", "internal/vfs", "go.etcd.io/bbolt",
 		"go.etcd.io/bbolt/errors"},
-	// How things are encoded depends on no store, so tools read what no store could open.
+	// The encodings do not depend on a store, so that tools can read data that no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
-	// What is damaged is read by other code than the store's, which trusts more; the store replays
-	// and checks the result.
+	// Repair reads damaged data with its own code, because the store's code trusts its input more.
+	// The store then replays and checks the result.
 	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal",
 		"internal/boltfile", "internal/progress", "internal/vfs", "go.etcd.io/bbolt"},
-	// Of the log an archive knows batches, and not what is in them.
+	// An archive knows the batches of the log, but not their contents.
 	"storage/archive": {"storage/backupfile", "storage/snapshotfile", "storage/wal",
 		"internal/clock", "internal/vfs"},
-	// A backup's file is compressed, and does not know what is in it.
+	// A backup file is compressed. The package does not know its contents.
 	"storage/backupfile": {"github.com/klauspost/compress/zstd"},
-	// A snapshot's stream has pieces and records, and does not know what is in them.
+	// The stream of a snapshot has pieces and records. The package does not know their contents.
 	"storage/snapshotfile": {"internal/vfs"},
-	// The log knows batches of bytes, and not what is in them.
+	// The log knows batches of bytes, but not their contents.
 	"storage/wal": {"internal/clock", "internal/progress", "internal/histogram", "internal/vfs"},
-	// The time of a store whose clock may be wrong knows no store.
+	// The time of a store whose clock may be wrong. The package does not know the store.
 	"storage/clockguard": {"internal/clock"},
 	"storage/elementset": {"storage/format", "storage/object"},
-	// The memory of small keys, and where keys are in memory: they know no store.
+	// The memory of small keys, and the table of keys in memory. These packages do not know the
+	// store.
 	"storage/hashtable": {},
 	"storage/procmem":   {"storage/slab"},
 	"storage/slab":      {"golang.org/x/sys/unix"},
-	// Values know neither log nor file.
+	// Values know neither the log nor the data file.
 	"storage/object": {"storage/hashtable", "internal/bigcopy"},
 
-	// Deadlines and their order: values, files and connections are the store's, which the reaper
-	// calls through an interface.
+	// Deadlines and their order. The store has the values, files and connections, and the reaper
+	// calls the store through an interface.
 	"ttl": {"internal/clock", "github.com/google/btree"},
 
-	// It reads pages without bbolt, which trusts them.
+	// It reads the file's pages without bbolt, which does not check them.
 	"internal/boltfile": {},
-	// All packages import it, so it imports none; the time since the machine started is the
-	// system's.
+	// All packages import it, so it imports none of them. It asks the system for the time since the
+	// machine started.
 	"internal/clock": {"golang.org/x/sys/unix"},
-	// It shows lines on a terminal or in a log, and knows nothing of the work.
+	// It shows lines on a terminal or in a log, and does not know the work.
 	"internal/progress": {"internal/clock", "golang.org/x/sys/unix"},
-	// It builds what is published, and has the version from the configuration's package.
+	// It builds the published files, and takes the version from the package config.
 	"internal/release": {"internal/config"},
-	// Hot paths of several packages count with it, so it imports none.
+	// Hot paths of several packages count with it, so it imports no package.
 	"internal/histogram": {},
-	// Patterns of names, which commands and the store have.
+	// Patterns of names, for commands and the store.
 	"internal/glob": {},
-	// Copies of bytes, below everything that is large.
+	// Copies of large byte slices, for the packages that hold large values.
 	"internal/bigcopy": {},
-	// Where backups are kept: what they are it does not know.
+	// The place where backups are kept. It does not know what a backup contains.
 	"internal/target": {"internal/clock", "internal/vfs", "github.com/minio/minio-go/v7",
 		"github.com/minio/minio-go/v7/pkg/credentials"},
-	// Files, so that tests can replace the system's.
+	// Files, with an interface so that tests can replace those of the system.
 	"internal/vfs": {"golang.org/x/sys/unix"},
-	// What options mean is known to those that read them; resp splits lines as Redis does.
+	// The packages that read an option know its meaning. Package resp splits lines as Redis does.
 	"internal/config": {"resp"},
-	// Payloads of DUMP are bytes; commands make values of them.
+	// Payloads of DUMP are bytes here. Package commands turns them into values.
 	"internal/rdb": {"resp"},
-	// It reads files and speaks the protocol: what keys are the server knows.
+	// It reads files and speaks the protocol. Only the server knows what keys are.
 	"internal/importer": {"resp", "internal/clock", "internal/glob", "internal/progress",
 		"internal/rdb", "golang.org/x/sys/unix"},
-	// What a store has, as files of others: from a store, or through a connection to a server.
+	// It writes the contents of a store to files in other formats. It reads a store, or a server
+	// through a connection.
 	"internal/exporter": {"resp", "commands", "features/outbox", "storage", "storage/object",
 		"internal/clock", "internal/importer", "internal/progress", "internal/rdb"},
-	// It ends processes with the one that started them, whichever these are.
+	// It makes any child process end together with its parent.
 	"internal/childproc": {},
-	// Tests of all packages use it, so it sees a server only from outside.
+	// Tests of all packages use it, so it uses a server only from outside.
 	"internal/testkit": {"internal/childproc", "internal/testkit/await", "internal/testkit/setup",
 		"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
-	// Waiting has one bound for all tests.
+	// All tests wait with the same time limit.
 	"internal/testkit/await": {},
-	// A group for tests of those that show one.
+	// A fake group for tests of the packages that show a group's state.
 	"internal/testkit/fakegroup": {"commands", "internal/testkit/await"},
 	"internal/testkit/fakes3": {"github.com/johannesboyne/gofakes3",
 		"github.com/johannesboyne/gofakes3/backend/s3mem"},
 	"internal/testkit/members": {"consensus", "internal/testkit", "internal/testkit/await",
 		"github.com/redis/go-redis/v9"},
-	// What each test binary does first, whichever package it tests.
+	// The setup of every test binary, whichever package it tests.
 	"internal/testkit/setup": {"internal/childproc", "pgregory.net/rapid"},
-	// It reads what tests print.
+	// It reads the output of tests.
 	"internal/testkit/report": {"internal/childproc"},
-	// It reads the packages as text, types and calls, and runs none.
+	// It reads the packages as text, types and calls, and runs none of them.
 	"internal/layout": {"golang.org/x/tools/go/callgraph", "golang.org/x/tools/go/callgraph/cha",
 		"golang.org/x/tools/go/callgraph/vta", "golang.org/x/tools/go/packages",
 		"golang.org/x/tools/go/ssa", "golang.org/x/tools/go/ssa/ssautil"},
-	// Its script changes copies of sources and runs the tests on them.
+	// Its script changes copies of the sources and runs the tests on them.
 	"test/mutants": {},
-	// Types for other platforms.
+	// It type-checks the code for other platforms.
 	"internal/typecheck": {"golang.org/x/tools/go/packages"},
-	// Tests from outside: they start the binary, and import nothing of it.
+	// Tests from outside: they start the binary, and import no package of it.
 	"internal/e2e/...": {},
 	// Random histories of the store and of commands on simulated disks.
 	"internal/torture": {"commands", "storage", "internal/clock", "internal/config",
 		"internal/vfs"},
 
-	// What a user of Keyp writes: a client library and nothing of ours.
+	// Code of Keyp's users: it imports a client library and no package of Keyp.
 	"docs/examples/...": {"github.com/redis/go-redis/v9"},
 }
 
-// testsMayUse is for tests alone, testkit included.
+// testsMayUse are packages that only tests and testkit may import.
 var testsMayUse = []string{"internal/testkit", "internal/testkit/await",
 	"internal/testkit/fakegroup", "internal/testkit/fakes3", "internal/testkit/members",
 	"internal/testkit/setup", "internal/childproc", "github.com/redis/go-redis/v9",
@@ -226,7 +229,7 @@ type file struct {
 func (f file) dir() string { return strings.TrimSuffix(f.path, "/"+filepath.Base(f.path)) }
 func (f file) test() bool  { return strings.HasSuffix(f.path, "_test.go") }
 
-// TestImports holds every import against the rules.
+// TestImports checks every import against the rules.
 func TestImports(t *testing.T) {
 	used := map[string]bool{}
 	for _, f := range module(t) {
@@ -244,7 +247,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// importProblems gives "FILE imports PACKAGE" for each import that no rule allows.
+// importProblems returns "FILE imports PACKAGE" for each import that no rule allows.
 func importProblems(f file) (problems []string) {
 	dir, found := ruleOf(f.dir())
 	if !found {
@@ -271,7 +274,7 @@ func importProblems(f file) (problems []string) {
 	return problems
 }
 
-// ruleOf gives the key of a folder's rule.
+// ruleOf returns the key of a folder's rule.
 func ruleOf(dir string) (key string, found bool) {
 	for key := range rules {
 		if covers(key, dir) {
@@ -281,13 +284,13 @@ func ruleOf(dir string) (key string, found bool) {
 	return "", false
 }
 
-// covers reports whether a rule, which may end in /..., is about a package.
+// covers reports whether a rule, which may end in /..., applies to a package.
 func covers(rule, path string) bool {
 	folder, tree := strings.CutSuffix(rule, "/...")
 	return path == folder || tree && strings.HasPrefix(path, folder+"/")
 }
 
-// closure is all that may be imported by a package or by what it imports.
+// closure returns all packages that a package, or a package that it imports, may import.
 func closure(rule string) []string {
 	seen := map[string]bool{}
 	var walk func(string)
@@ -303,7 +306,7 @@ func closure(rule string) []string {
 	return slices.Collect(maps.Keys(seen))
 }
 
-// TestRulesPointDown proves that the rules themselves have no cycle.
+// TestRulesPointDown checks that the rules have no cycle.
 func TestRulesPointDown(t *testing.T) {
 	for rule, imports := range rules {
 		for _, next := range imports {
@@ -314,13 +317,13 @@ func TestRulesPointDown(t *testing.T) {
 	}
 }
 
-// mayReadTime are the folders whose program code may ask the system for the time: the
-// clock itself, what runs real processes for tests, and commands that a person waits for.
+// mayReadTime are the folders whose program code may ask the system for the time: the clock itself,
+// code that runs real processes for tests, and commands that a person waits for.
 var mayReadTime = []string{"internal/clock", "internal/testkit/...", "cmd/...", "docs/examples/..."}
 
-// TestTime finds code that asks the system for the time beside internal/clock, so that
-// the tests' clock would not rule it. Pacing by time.After or time.NewTicker is no
-// reading: nothing is decided by it.
+// TestTime finds code outside internal/clock that asks the system for the time, because the tests'
+// clock could not control it. Pacing with time.After or time.NewTicker does not count: no decision
+// depends on it.
 func TestTime(t *testing.T) {
 	for _, f := range module(t) {
 		if f.test() || slices.ContainsFunc(mayReadTime, func(rule string) bool {
@@ -356,8 +359,8 @@ func timeProblems(f file) (problems []string) {
 	return problems
 }
 
-// TestOneSearchForRedis finds tests that look for Redis's programs by themselves: they would be
-// skipped where KEYP_REQUIRE_REDIS says that nothing of that kind may be.
+// TestOneSearchForRedis finds tests that look for Redis's programs themselves. They would be
+// skipped even if KEYP_REQUIRE_REDIS forbids to skip such tests.
 func TestOneSearchForRedis(t *testing.T) {
 	for _, f := range module(t) {
 		if f.test() || f.dir() == "internal/testkit" && f.path != "internal/testkit/server.go" {
@@ -368,7 +371,7 @@ func TestOneSearchForRedis(t *testing.T) {
 	}
 }
 
-// searches gives where a file looks for programs.
+// searches returns the positions at which a file looks for programs.
 func searches(f file) (found []token.Position) {
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok && selector.Sel.Name == "LookPath" {
@@ -394,7 +397,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// TestRulesBite gives each check something to find.
+// TestRulesBite checks that each check finds a violation.
 func TestRulesBite(t *testing.T) {
 	tests := []struct {
 		path, source string
@@ -460,7 +463,7 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
-// module gives every Go file of the module, for all platforms.
+// module returns every Go file of the module, for all platforms.
 func module(t *testing.T) []file {
 	t.Helper()
 	files, err := parsed()
@@ -473,7 +476,7 @@ func module(t *testing.T) []file {
 	return files
 }
 
-// parsed parses them, once for all tests.
+// parsed parses the files once for all tests.
 var parsed = sync.OnceValues(func() (files []file, err error) {
 	root := os.DirFS("../..")
 	lines := token.NewFileSet()

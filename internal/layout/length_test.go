@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// fileLines is how many lines a file may have that is no test.
+	// fileLines is the maximum number of lines of a file that is not a test.
 	fileLines = 600
-	// engineLines is how many lines of code, without comments, the package storage may have.
+	// engineLines is the maximum number of code lines, without comments, in package storage.
 	engineLines = 14_000
-	// txnMethods and txnFields bound storage.Txn, the type that most of the engine uses.
+	// txnMethods and txnFields limit storage.Txn, the type that most of the engine uses.
 	txnMethods, txnFields = 110, 25
 )
 
-// TestFileLength: a reader finds what belongs together in a file of reasonable length.
+// TestFileLength: files have a reasonable length, so that a reader finds related code together.
 func TestFileLength(t *testing.T) {
 	for _, f := range module(t) {
 		if n := f.lines.File(f.syntax.Pos()).LineCount(); n > fileLines && !f.test() {
@@ -24,8 +24,8 @@ func TestFileLength(t *testing.T) {
 	}
 }
 
-// TestEngineSize: the engine knows no feature, and what needs no store is a package of its own. So
-// the package storage does not grow, nor does its transaction.
+// TestEngineSize: package storage and its transaction do not grow. Features are not part of the
+// engine, and code that needs no store belongs in its own package.
 func TestEngineSize(t *testing.T) {
 	code, methods, fields := 0, 0, 0
 	for _, f := range module(t) {
@@ -58,7 +58,7 @@ func TestEngineSize(t *testing.T) {
 	}
 }
 
-// codeLines counts the lines of a file that have a token of the language.
+// codeLines returns how many lines of a file contain code.
 func codeLines(f file) int {
 	lines := map[int]bool{}
 	ast.Inspect(f.syntax, func(n ast.Node) bool {

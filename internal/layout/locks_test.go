@@ -23,21 +23,21 @@ import (
 	"golang.org/x/tools/go/ssa/ssautil"
 )
 
-// The order of the locks stands in docs/internals/architecture.md, and these tests hold the code
-// against it. They follow the calls that variable type analysis finds, through interfaces and
-// function values too, and note which lock may be taken while which other one is held. A lock is
-// that of its type, whichever value of the type it belongs to.
+// docs/internals/architecture.md documents the order of the locks, and these tests compare the code
+// with it. They follow the calls that variable type analysis finds, also through interfaces and
+// function values. They note which lock may be taken while which other one is held. Locks are
+// identified by type and field, not by value.
 
-// ownOrder are the packages whose locks are held across functions, which types do not show well
-// enough. They describe in which order they take their own ones (storage/doc.go, wal/log.go;
-// outbox.mover.turn comes before all others); here it is checked where these stand among those of
+// ownOrder are the packages whose locks are held across functions, which the types do not show well
+// enough. Their comments describe the order of their own locks (storage/doc.go, wal/log.go;
+// outbox.mover.turn comes before all others). These tests check only their order with the locks of
 // other packages.
 var ownOrder = []string{"outbox", "storage", "datafile", "wal", "scripting", "lua", "main"}
 
-// testDoubles are locks that no server has.
+// testDoubles are locks of test doubles, which no server has.
 var testDoubles = []string{"clock.Fake.mu", "vfs.Mem.mu"}
 
-// checked reports whether the order of two locks is to be in docs/internals/architecture.md.
+// checked reports whether docs/internals/architecture.md must give the order of two locks.
 func (e edge) checked() bool {
 	held, _, _ := strings.Cut(e.held, ".")
 	taken, _, _ := strings.Cut(e.taken, ".")
@@ -45,7 +45,7 @@ func (e edge) checked() bool {
 	return !own && !slices.Contains(testDoubles, e.held) && !slices.Contains(testDoubles, e.taken)
 }
 
-// TestLockOrder finds locks that are taken against the order of docs/internals/architecture.md, or
+// TestLockOrder finds locks that are taken against the order in docs/internals/architecture.md, or
 // while the same lock is held.
 func TestLockOrder(t *testing.T) {
 	order := documentedLocks(t)
@@ -73,10 +73,11 @@ func TestLockOrder(t *testing.T) {
 	}
 }
 
-// lockOrder are the places of locks, from 1 on. A name may be that of a package, with .* behind it.
+// lockOrder gives the position of each lock, from 1 on. A name may also be that of a package,
+// followed by .*.
 type lockOrder map[string]int
 
-// place gives a lock's place; 0: it has none.
+// place returns a lock's position, or 0 if it has none.
 func (o lockOrder) place(lock string) int {
 	if at := o[lock]; at > 0 {
 		return at
@@ -85,7 +86,8 @@ func (o lockOrder) place(lock string) int {
 	return o[pkg+".*"]
 }
 
-// documentedLocks reads the order: the names that begin the lines of the block behind "## Locks".
+// documentedLocks reads the order: the names at the starts of the lines in the block after "##
+// Locks".
 func documentedLocks(t *testing.T) lockOrder {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/internals/architecture.md")
@@ -130,7 +132,7 @@ func (s *lockSet) add(lock int)      { s[lock/64] |= 1 << (lock % 64) }
 func (s *lockSet) remove(lock int)   { s[lock/64] &^= 1 << (lock % 64) }
 func (s *lockSet) has(lock int) bool { return s[lock/64]>>(lock%64)&1 != 0 }
 
-// join adds the locks of another set, and reports whether some were not there.
+// join adds the locks of another set, and reports whether this added any.
 func (s *lockSet) join(o lockSet) (more bool) {
 	for i := range s {
 		more = more || o[i]&^s[i] != 0
@@ -139,7 +141,7 @@ func (s *lockSet) join(o lockSet) (more bool) {
 	return more
 }
 
-// all iterates over the locks of a set.
+// all iterates over the locks of the set.
 func (s lockSet) all(yield func(lock int) bool) {
 	for i, word := range s {
 		for ; word != 0; word &= word - 1 {
@@ -150,17 +152,17 @@ func (s lockSet) all(yield func(lock int) bool) {
 	}
 }
 
-// edge says that a lock may be taken while another one is held.
+// edge means that a lock may be taken while another one is held.
 type edge struct{ held, taken string }
 
-// summary is what a function does with locks.
+// summary is the effect of a function on locks.
 type summary struct {
 	acquires lockSet // while it runs, in whatever it calls
 	leaves   lockSet // that it may return with
 	releases lockSet // that its caller had
 }
 
-// lockGraph is what is known of the program.
+// lockGraph is the analysis of the program.
 type lockGraph struct {
 	lines     *token.FileSet
 	callees   map[ssa.CallInstruction][]*ssa.Function
@@ -170,7 +172,7 @@ type lockGraph struct {
 	edges     map[edge]string // where
 }
 
-// newLockGraph goes over all functions until it finds nothing new.
+// newLockGraph analyzes all functions again and again until it finds nothing new.
 func newLockGraph(program *ssa.Program) *lockGraph {
 	g := &lockGraph{lines: program.Fset, callees: map[ssa.CallInstruction][]*ssa.Function{},
 		summaries: map[*ssa.Function]*summary{}, edges: map[edge]string{}}
@@ -225,7 +227,7 @@ func (g *lockGraph) lock(name string) int {
 	return i
 }
 
-// walker goes through the blocks of a function.
+// walker analyzes the blocks of a function.
 type walker struct {
 	*summary
 	g    *lockGraph
@@ -233,7 +235,7 @@ type walker struct {
 	held lockSet
 }
 
-// walk goes over the blocks until it knows all locks that may be held where each begins.
+// walk analyzes the blocks until it knows all locks that may be held at the beginning of each.
 func (w *walker) walk() {
 	before, reached := make([]lockSet, len(w.f.Blocks)), make([]bool, len(w.f.Blocks))
 	reached[0] = true
@@ -297,7 +299,7 @@ func (w *walker) call(site ssa.CallInstruction) {
 	}
 }
 
-// run notes what the call of a function does.
+// run adds the effect of a called function.
 func (w *walker) run(s summary, site ssa.CallInstruction, callee string) {
 	w.takes(s.acquires, site, callee)
 	w.acquires.join(s.acquires)
@@ -314,7 +316,7 @@ func (w *walker) release(lock int) {
 	w.held.remove(lock)
 }
 
-// takes notes what is held while a call, of callee, may take locks.
+// takes records which locks are held while a call of callee may take other locks.
 func (w *walker) takes(locks lockSet, site ssa.CallInstruction, callee string) {
 	for held := range w.held.all {
 		known := w.g.after[held]
@@ -331,13 +333,14 @@ func (w *walker) takes(locks lockSet, site ssa.CallInstruction, callee string) {
 	}
 }
 
-// ofLibrary reports whether a function, or the method that it wraps, is a library's.
+// ofLibrary reports whether a function, or the method that it wraps, belongs to a library.
 func ofLibrary(f *ssa.Function) bool {
 	o := f.Object()
 	return o != nil && o.Pkg() != nil && !strings.HasPrefix(o.Pkg().Path(), "keyp/")
 }
 
-// literal returns the function that an argument is; nil: it is a variable.
+// literal returns the function that an argument names directly, or nil if the argument is a
+// variable.
 func literal(v ssa.Value) *ssa.Function {
 	switch v := v.(type) {
 	case *ssa.Function:
@@ -350,7 +353,7 @@ func literal(v ssa.Value) *ssa.Function {
 	return nil
 }
 
-// lockCall reports whether a call is a mutex's method, and of which lock.
+// lockCall returns the lock and the method if a call is a method call on a mutex.
 func lockCall(call *ssa.CallCommon) (lock, method string) {
 	f := call.StaticCallee()
 	if f == nil || f.Signature.Recv() == nil || f.Pkg == nil && f.Object() == nil {
@@ -363,8 +366,8 @@ func lockCall(call *ssa.CallCommon) (lock, method string) {
 	return "", ""
 }
 
-// lockName is package, type and field of a lock. That of a struct without a name is that of the
-// field with the struct.
+// lockName returns package, type and field of a lock. For a lock in an anonymous struct it uses the
+// field that has this struct.
 func lockName(v ssa.Value) string {
 	switch v := v.(type) {
 	case *ssa.FieldAddr:
@@ -382,8 +385,8 @@ func lockName(v ssa.Value) string {
 	return v.Parent().Pkg.Pkg.Name() + "." + v.Name()
 }
 
-// TestLockOrderBites gives the search for locks something to find: through an interface, through a
-// function value and behind a branch, and nothing where a lock has been given up.
+// TestLockOrderBites checks that the search finds locks taken through an interface, through a
+// function value and after a branch. It finds nothing if the first lock has been released.
 func TestLockOrderBites(t *testing.T) {
 	const source = `package p
 import "sync"

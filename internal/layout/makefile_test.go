@@ -41,7 +41,7 @@ func TestMakefileNames(t *testing.T) {
 				tests.Write(text)
 			}
 		}
-		// A name in parentheses, as in Backup(Place|Resume), is one name here.
+		// A name with parentheses, as in Backup(Place|Resume), counts as one name here.
 		for _, name := range regexp.MustCompile(`(\([^)]*\)|[^|])+`).FindAllString(string(line[1]),
 			-1) {
 			name = strings.TrimPrefix(name, "Test")

@@ -12,8 +12,8 @@ import (
 // waitsAt is the only package of tests that may sleep or set a time limit.
 const waitsAt = "internal/testkit/await"
 
-// bounds are what sleeps or sets a limit of time, by package. time.AfterFunc is not among
-// them: it is for what happens at some moment beside a test.
+// bounds are the functions that sleep or set a time limit, by package. time.AfterFunc is not among
+// them: it is for actions that happen at some moment during a test.
 var bounds = map[string][]string{
 	"time":    {"Sleep", "After", "NewTimer", "NewTicker", "Tick"},
 	"context": {"WithTimeout", "WithDeadline", "WithTimeoutCause", "WithDeadlineCause"},
@@ -21,8 +21,8 @@ var bounds = map[string][]string{
 	"runtime": {"Gosched"}, // in a loop around it: a wait without a bound, or with one of its own
 }
 
-// TestWaits finds tests that sleep to wait, and that have a bound of their own: on a machine
-// with much else to do those fail. internal/testkit/await has one bound for all.
+// TestWaits finds tests that sleep in order to wait, and tests with their own time limit. These
+// fail on a busy machine. internal/testkit/await has one limit for all.
 func TestWaits(t *testing.T) {
 	for _, f := range module(t) {
 		if f.dir() != waitsAt && (f.test() || covers("internal/testkit/...", f.dir())) {
@@ -70,7 +70,8 @@ func waitProblems(f file) (problems []string) {
 	return problems
 }
 
-// hasTest reports whether a function has a test to end when it waits for too long.
+// hasTest reports whether a function has a parameter for the test that it can end after waiting for
+// too long.
 func hasTest(fn *ast.FuncType) bool {
 	return slices.ContainsFunc(fn.Params.List, func(param *ast.Field) bool {
 		kind := param.Type
@@ -86,8 +87,8 @@ func hasTest(fn *ast.FuncType) bool {
 	})
 }
 
-// receives finds where a function's own goroutine may wait for a channel for ever: other
-// goroutines' functions are left out, and so are selects, which have what to do otherwise.
+// receives finds receives from a channel at which a function's own goroutine may wait for ever. It
+// skips functions of other goroutines, and selects, because they have other cases.
 func receives(body *ast.BlockStmt) (at []token.Pos) {
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch node := node.(type) {
@@ -110,8 +111,8 @@ func receives(body *ast.BlockStmt) (at []token.Pos) {
 	return at
 }
 
-// readsTime reports whether an argument is an instant from now on, as those of connections are:
-// the deadlines of keys are numbers.
+// readsTime reports whether an argument is an instant relative to now, as the deadlines of
+// connections are. The deadlines of keys are numbers.
 func readsTime(args []ast.Expr) (reads bool) {
 	for _, arg := range args {
 		ast.Inspect(arg, func(node ast.Node) bool {
@@ -125,8 +126,8 @@ func readsTime(args []ast.Expr) (reads bool) {
 	return reads
 }
 
-// TestSetup finds packages whose tests do without internal/testkit/setup: when interrupted
-// they would leave directories, and their properties draw other numbers each time.
+// TestSetup finds packages whose tests do not use internal/testkit/setup. If interrupted they would
+// leave directories behind, and their property tests would draw other numbers each time.
 func TestSetup(t *testing.T) {
 	does := map[string]bool{}
 	for _, f := range module(t) {

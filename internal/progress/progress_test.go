@@ -17,8 +17,8 @@ import (
 
 const epoch = 1_700_000_000_000
 
-// Reports come after a second, as often as a sink wants them, and once more at the end for a sink
-// that had one.
+// TestMeter: a sink gets its first report after a second, and then reports at its own interval. A
+// sink that got a report gets another one at the end.
 func TestMeter(t *testing.T) {
 	now := clock.NewFake(epoch)
 	var got []string
@@ -100,7 +100,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Of a terminal the bar is the last line, and lines go above it.
+// TestTerminal: the progress bar is the last line of a terminal, and log lines appear above it.
 func TestTerminal(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {

@@ -59,14 +59,15 @@ func TestDecodeTrailer(t *testing.T) {
 	}
 }
 
-// checksum gives the published check value of CRC-64/Jones.
+// TestChecksum compares with the published check value of CRC-64/Jones.
 func TestChecksum(t *testing.T) {
 	if got := checksum([]byte("123456789")); got != 0xe9c6d914c4b8d9ca {
 		t.Errorf("%x", got)
 	}
 }
 
-// Payloads that a Redis 7.0.15 wrote are read, and written again the same.
+// TestRedisDumpFile: Decode reads payloads that a Redis 7.0.15 wrote, and Encode writes them
+// unchanged.
 func TestRedisDumpFile(t *testing.T) {
 	file, err := os.ReadFile(dumpFile)
 	if err != nil {
@@ -102,11 +103,11 @@ func TestRedisDumpFile(t *testing.T) {
 	}
 }
 
-// A value may be walked in part, and again.
+// TestElementsStop: a loop over Elements may stop early and start again.
 func TestElementsStop(t *testing.T) {
 	for _, tt := range payloads() {
 		if tt.want == nil || tt.want.Type == String || tt.want.Type == Stream {
-			// Which have no Elements.
+			// These types have no Elements.
 			continue
 		}
 		v, err := Decode(tt.payload())
@@ -128,7 +129,8 @@ func TestElementsStop(t *testing.T) {
 	}
 }
 
-// A payload that claims more than it contains does not make Decode allocate memory for the claim.
+// TestDecodeMemory: a payload that claims more than it contains does not make Decode allocate
+// memory for the claim.
 func TestDecodeMemory(t *testing.T) {
 	bomb := func(size int, text string) []byte { // a list of listpacks that shrink well
 		p := newPack()

@@ -80,7 +80,7 @@ func TestSamplesRoundTrip(t *testing.T) {
 	}
 }
 
-// Payloads name the version they need.
+// TestEncodeVersion: payloads contain the version that they need.
 func TestEncodeVersion(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -110,7 +110,7 @@ func TestEncodeVersion(t *testing.T) {
 	}
 }
 
-// Nothing is restored from a collection without elements.
+// TestEncodeEmpty: Decode refuses a collection without elements.
 func TestEncodeEmpty(t *testing.T) {
 	for _, kind := range []Type{List, Set, ZSet, Hash} {
 		if v, err := Decode(Encode(collection(kind))); err != ErrFormat {
@@ -119,7 +119,7 @@ func TestEncodeEmpty(t *testing.T) {
 	}
 }
 
-// A packer that has packed other strings gives the same result as a new one.
+// TestPack: a packer that has packed other strings gives the same result as a new one.
 func TestPack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		used := &packer{}

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// file is an RDB file of the header and the records.
+// file returns an RDB file with this header and these records.
 func file(header string, parts ...any) []byte {
 	b := raw(header, raw(parts...), opEnd)
 	return raw(b, le64(checksum(b)))
 }
 
-// readFile returns all records of a file, without the end.
+// readFile returns all records of a file, except the end record.
 func readFile(b []byte) (all []Record, err error) {
 	f, err := OpenFile(b)
 	if err != nil {
@@ -39,8 +39,7 @@ func readFile(b []byte) (all []Record, err error) {
 	}
 }
 
-// TestFileValues puts every payload that was built by hand into a file as a key's value, before
-// another key.
+// TestFileValues puts every handmade payload into a file as a key's value, before another key.
 func TestFileValues(t *testing.T) {
 	for _, tt := range payloads() {
 		if len(tt.body) == 0 || tt.body[0] >= kindSetTimed {
@@ -82,7 +81,7 @@ func TestFileValues(t *testing.T) {
 }
 
 func TestFileRecords(t *testing.T) {
-	// Letters 0 to 6, - and _, and version 1.
+	// The characters 0 to 6, - and _, and version 1.
 	const name = 1<<52 | 2<<46 | 3<<40 | 4<<34 | 5<<28 | 6<<22 | 62<<16 | 63<<10 | 1
 	module := raw(0x81, be64(name), 1, 0x81, be64(1<<40), 2, 7, 3, "1234", 4, "12345678", 5,
 		held("text"), 0)
@@ -150,7 +149,7 @@ func TestFileRecords(t *testing.T) {
 	}
 }
 
-// describe writes a record in a line.
+// describe returns a record as one line.
 func describe(t testing.TB, r Record) string {
 	t.Helper()
 	switch r.Kind {
@@ -241,8 +240,8 @@ func TestFileRefuses(t *testing.T) {
 
 func sound4(key []byte) []byte { return raw("REDIS0004", key, opEnd) }
 
-// TestRedisFile reads a file that redis-server saves, with every sample, deadlines, idle times and
-// frequencies, and functions.
+// TestRedisFile reads a file that redis-server saves. It has every sample, deadlines, idle times,
+// frequencies and functions.
 func TestRedisFile(t *testing.T) {
 	redis := startRedis(t)
 	dir := redis.do("CONFIG", "GET", "dir").([]any)[1].(string)
@@ -318,7 +317,7 @@ func mustDecode(t testing.TB, payload []byte) Value {
 	return v
 }
 
-// firstDeadlineOf reports whether an element has a deadline, which Redis 7.0 does not know.
+// firstDeadlineOf reports whether an element has a deadline, which Redis 7.0 does not support.
 func firstDeadlineOf(v Value) bool {
 	if v.Elements == nil {
 		return false
@@ -331,7 +330,7 @@ func firstDeadlineOf(v Value) bool {
 	return false
 }
 
-// everything is a file with all kinds of records and values.
+// everything returns a file with all kinds of records and values.
 func everything() []byte {
 	parts := raw(opAux, held("redis-ver"), held("7"), opTemplate, 1, 1, held("f"), kindLibrary,
 		held("#!lua"), opDatabase, 1, opSizes, 9, 1)
@@ -346,7 +345,7 @@ func everything() []byte {
 		kindArray, held("a"), 1, 0, 1, 0, held("s"), kindTemplate, held("t"), 1, held("v"))
 }
 
-// TestFileTruncated cuts a file at every byte.
+// TestFileTruncated truncates a file after every byte.
 func TestFileTruncated(t *testing.T) {
 	whole := everything()
 	if all, err := readFile(whole); err != nil || len(all) < 50 {
@@ -359,7 +358,8 @@ func TestFileTruncated(t *testing.T) {
 	}
 }
 
-// TestFileMemory reads files with false lengths and counts. They must not cost memory.
+// TestFileMemory reads files with false lengths and counts. Reading them must not allocate much
+// memory.
 func TestFileMemory(t *testing.T) {
 	huge := raw(0x81, be64(1<<62))
 	for _, b := range [][]byte{

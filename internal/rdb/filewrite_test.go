@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// failing is a writer that takes so many bytes.
+// failing is a writer that accepts a limited number of bytes.
 type failing struct {
 	room int
 	bytes.Buffer
@@ -83,7 +83,7 @@ func TestFileWriter(t *testing.T) {
 	}
 }
 
-// After the writer's first error, wherever it comes, every later call returns that error.
+// TestFileWriterFails: after the writer's first error, every later call returns that error.
 func TestFileWriterFails(t *testing.T) {
 	var whole bytes.Buffer
 	if err := writeFile(NewFileWriter(&whole, OldestWritten)); err != nil {
@@ -144,7 +144,8 @@ func TestPortable(t *testing.T) {
 	}
 }
 
-// Any values written to a file are read back with the same names, databases and deadlines.
+// TestFileRoundTrip: values written to a file are read back with the same names, databases and
+// deadlines.
 func TestFileRoundTrip(t *testing.T) {
 	type key struct {
 		db       uint64

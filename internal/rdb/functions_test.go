@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLibraries writes and reads payloads of FUNCTION DUMP, whole and damaged.
+// TestLibraries writes and reads payloads of FUNCTION DUMP, intact and damaged.
 func TestLibraries(t *testing.T) {
 	for _, sources := range [][]string{nil, {"#!lua name=a\nx"},
 		{"#!lua name=a\n" + strings.Repeat("abc ", 5000), "#!lua name=b\n\x00\xff"}} {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// payload is one that was built by hand.
+// payload is a handmade payload.
 type payload struct {
 	name     string
 	body     []byte
@@ -53,7 +53,7 @@ func be64(n uint64) []byte    { return binary.BigEndian.AppendUint64(nil, n) }
 func f64(f float64) []byte    { return le64(math.Float64bits(f)) }
 func long(text string) string { return strings.Repeat(text, 100/len(text)) }
 
-// lp is a listpack that claims count entries; ent is an entry with its back length.
+// lp returns a listpack that claims count entries. ent returns an entry with its back length.
 func lp(count int, entries ...any) []byte {
 	b := raw(entries...)
 	return held(le32(len(b)+7), le16(count), b, 0xff)
@@ -61,16 +61,16 @@ func lp(count int, entries ...any) []byte {
 
 func ent(parts ...any) []byte { b := raw(parts...); return append(b, byte(len(b))) }
 
-// txt is a short string's entry.
+// txt returns the entry of a short string.
 func txt(s string) []byte { return ent(0x80|len(s), s) }
 
-// zl is a ziplist with the offset of its last entry.
+// zl returns a ziplist with the offset of its last entry.
 func zl(last, count int, entries ...any) []byte {
 	b := raw(entries...)
 	return held(le32(len(b)+11), le32(last), le16(count), b, 0xff)
 }
 
-// is is an intset.
+// is returns an intset.
 func is(width, count int, numbers ...any) []byte {
 	return held(le32(width), le32(count), raw(numbers...))
 }
@@ -87,7 +87,7 @@ func good(name string, v Value, parts ...any) payload {
 }
 func bad(name string, parts ...any) payload { return payload{name: name, body: raw(parts...)} }
 
-// laxer is a payload that Decode refuses and Redis restores.
+// laxer returns a payload that Decode refuses and Redis restores.
 func laxer(name string, parts ...any) payload {
 	return payload{name: name, body: raw(parts...), stricter: true}
 }
@@ -319,7 +319,7 @@ func oldPayloads() []payload {
 	}
 }
 
-// timedPayloads are of Redis 7.4.
+// timedPayloads returns payloads of Redis 7.4.
 func timedPayloads() []payload {
 	const first = 1_800_000_000_000
 	hash := collection(Hash, timedField("a", "1", first), field("b", "2"),

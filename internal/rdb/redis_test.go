@@ -18,7 +18,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// update rewrites dumpFile from the server that is installed.
+// update tells the tests to rewrite dumpFile from the installed server.
 var update = flag.Bool("update", false, "rewrite testdata from a real redis-server")
 
 // realRedis is a server with sanitize-dump-payload yes, so that RESTORE checks whole payloads.
@@ -113,7 +113,7 @@ func (r realRedis) fetch(key string) Value {
 	}
 }
 
-// A payload of Redis's DUMP is read, and written again it is the same.
+// TestRedisDumps: Decode reads a payload of Redis's DUMP, and Encode writes it unchanged.
 func TestRedisDumps(t *testing.T) {
 	r := startRedis(t)
 	var file []byte
@@ -143,11 +143,12 @@ func TestRedisDumps(t *testing.T) {
 	}
 }
 
-// dumpFile has a line for each small value of samples: its name and what Redis 7.0.15
-// dumps, both in hex.
+// dumpFile has a line for each small value of samples: its name and the output of DUMP in Redis
+// 7.0.15, both in hex.
 var dumpFile = filepath.Join("..", "..", "testdata", "payloads", "redis-7.0.15.txt")
 
-// Redis restores the payloads that Encode writes, with the encoding that Redis would choose.
+// TestRedisRestores: Redis restores the payloads that Encode writes, with the encoding that Redis
+// would choose.
 func TestRedisRestores(t *testing.T) {
 	r := startRedis(t)
 	values := append(samples(),
@@ -169,7 +170,8 @@ func TestRedisRestores(t *testing.T) {
 	}
 }
 
-// Redis accepts and refuses the same payloads of the tables as Decode, except types newer than 7.0.
+// TestRedisAgrees: Redis accepts and refuses the same payloads of the tables as Decode, except
+// types newer than 7.0.
 func TestRedisAgrees(t *testing.T) {
 	r := startRedis(t)
 	for _, tt := range payloads() {
@@ -191,7 +193,8 @@ func TestRedisAgrees(t *testing.T) {
 	}
 }
 
-// A damaged payload that Decode accepts is restored by Redis too, and to the same value.
+// TestRedisAgreesOnDamage: if Decode accepts a damaged payload, Redis restores it too, to the same
+// value.
 func TestRedisAgreesOnDamage(t *testing.T) {
 	r := startRedis(t)
 	random := rand.New(rand.NewPCG(7, 15))

@@ -49,7 +49,7 @@ func times(n int, element func(i int) Element) (elements []Element) {
 	return elements
 }
 
-// noise is n bytes that can't be packed.
+// noise returns n bytes that cannot be compressed.
 func noise(n int) string {
 	source := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8)})
 	b := make([]byte, n)
@@ -57,7 +57,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-// integers are those around the limits of all encodings.
+// integers are numbers around the limits of all encodings.
 var integers = []string{"0", "1", "-1", "12", "13", "63", "64", "127", "128", "-128",
 	"-129", "4095", "4096",
 	"-4096", "-4097", "32767", "32768", "-32768", "-32769", "8388607", "8388608",
@@ -141,7 +141,7 @@ func samples() (all []sample) {
 	return append(all, streams()...)
 }
 
-// flat is a value as text, in the order of its type, for comparison.
+// flat returns a value as text for comparison, in the order of its type.
 func flat(v Value) []string {
 	if v.Type == String {
 		return []string{fmt.Sprintf("string %q", v.Str)}
@@ -159,7 +159,7 @@ func flat(v Value) []string {
 	return lines
 }
 
-// same fails unless both values are equal.
+// same fails the test unless both values are equal.
 func same(t testing.TB, got, want Value) {
 	t.Helper()
 	a, b := flat(got), flat(want)

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flatStream shows all of a stream but when consumers were seen and active: Redis sets that itself.
+// flatStream returns a stream as text, without the times when consumers were seen and active: Redis
+// sets these itself.
 func flatStream(s *StreamValue) (lines []string) {
 	for e := range s.Entries {
 		lines = append(lines, fmt.Sprintf("%v %q", e.ID, e.Fields))
@@ -51,7 +52,7 @@ func entry(ms, seq uint64, fields ...string) StreamEntry {
 	return e
 }
 
-// stream makes a stream with entries; change changes the rest.
+// stream returns a stream with entries. change sets the rest.
 func stream(entries []StreamEntry, change func(*StreamValue)) Value {
 	s := &StreamValue{Entries: slices.Values(entries), Added: uint64(len(entries))}
 	if n := len(entries); n > 0 {
@@ -184,8 +185,8 @@ func (r realRedis) fetchStream(key string) Value {
 	})
 }
 
-// TestLaterStreams: properties of streams that only later versions have use those versions' types,
-// and Decode returns them unchanged.
+// TestLaterStreams: streams with properties that only later versions have are written with those
+// versions' types. Decode returns them unchanged.
 func TestLaterStreams(t *testing.T) {
 	for _, s := range streams() {
 		for _, tt := range []struct {
@@ -224,7 +225,7 @@ func TestLaterStreams(t *testing.T) {
 	}
 }
 
-// node is a node of a stream with an id; the parts are the elements of its listpack.
+// node returns a stream node with an ID. The parts are the elements of its listpack.
 func node(ms uint64, parts ...any) []byte {
 	p := newPack()
 	for _, part := range parts {
@@ -233,7 +234,7 @@ func node(ms uint64, parts ...any) []byte {
 	return raw(16, be64(ms), be64(1), held(p.end()))
 }
 
-// streamPayloads are streams that were built by hand.
+// streamPayloads returns handmade streams.
 func streamPayloads() []payload {
 	one := node(5, 1, 0, 1, "f", 0, 2, 0, 0, "v", 4)
 	two := node(5, 1, 1, 1, "f", 0, 3, 0, 0, "v", 4, 0, 1, 0, 2, "g", "h", "i", "j", 8)
@@ -301,7 +302,7 @@ func streamPayloads() []payload {
 	}
 }
 
-// TestStreamRoundTrip: any stream comes back.
+// TestStreamRoundTrip: Decode returns any encoded stream unchanged.
 func TestStreamRoundTrip(t *testing.T) {
 	text := rapid.SampledFrom([]string{"", "a", "12", "-3", strings.Repeat("long", 100)})
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,8 +19,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The deb is installed, serves, is upgraded beside its data, removed without it, and purged with
-// it: on this machine.
+// TestPackage installs the deb on this machine and runs the server. It then upgrades the package,
+// keeping the data, removes it, keeping the data, and purges it with the data.
 func TestPackage(t *testing.T) {
 	dir := os.Getenv("KEYP_PACKAGES")
 	_, debian := testkit.FindTool("dpkg")
@@ -89,7 +89,7 @@ func readConf(t *testing.T) string {
 	return string(text)
 }
 
-// serve runs the installed server as its user, sends it commands, and stops it.
+// serve runs the installed server as its user, sends commands to it, and stops it.
 func serve(t *testing.T, commands, want string) {
 	t.Helper()
 	port := fmt.Sprint(testkit.FreePort(t))

@@ -24,7 +24,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// The same files give the same archive, whenever they were made and whoever may use them.
+// TestArchive: the same files give the same archive, whatever their times and permissions are.
 func TestArchive(t *testing.T) {
 	when := time.Unix(1_700_000_000, 0).UTC()
 	var made [2][]byte
@@ -78,7 +78,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestLinks: an archive has all that its pages link to, with the headings that links name.
+// TestLinks: an archive contains all link targets of its pages, with the headings that links name.
 func TestLinks(t *testing.T) {
 	root, err := testkit.Root()
 	if err != nil {
@@ -92,7 +92,7 @@ func TestLinks(t *testing.T) {
 	pages := os.DirFS(dir)
 	err = fs.WalkDir(pages, ".", func(page string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(page, ".md") || page == "CONTRIBUTING.md" {
-			// Which is about the source.
+			// This page is about the source.
 			return err
 		}
 		text, err := fs.ReadFile(pages, page)
@@ -120,7 +120,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names by which links reach the headings of a page.
+// anchors returns the names that links use for the headings of a page.
 func anchors(text string) (list []string) {
 	for i, part := range strings.Split(text, "```") {
 		for line := range strings.Lines(part) {
@@ -148,7 +148,7 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
-// The list of a program has each module that its build names.
+// TestBOM: the bill of materials of a program has each module that its build names.
 func TestBOM(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// inBucket gives a folder of a server.
+// inBucket returns a folder in a bucket of a server.
 func inBucket(t *testing.T, s *fakes3.Server, path string) Folder {
 	t.Helper()
 	for _, line := range s.Environ() {
@@ -34,7 +34,7 @@ func inBucket(t *testing.T, s *fakes3.Server, path string) Folder {
 	return f
 }
 
-// random is content that no part has twice.
+// random returns content in which no two parts are equal.
 func random(size int) []byte {
 	b, rng := make([]byte, size), rand.NewChaCha8([32]byte{1})
 	_, _ = rng.Read(b) // it gives no error
@@ -60,7 +60,7 @@ func read(ctx context.Context, f Folder, name string) ([]byte, error) {
 	return b, err
 }
 
-// TestFolder: a directory and a bucket do the same.
+// TestFolder: a directory and a bucket behave in the same way.
 func TestFolder(t *testing.T) {
 	s, dir := fakes3.Start(t, true), t.TempDir()
 	s.Put(t, "elsewhere", []byte("x"))
@@ -118,8 +118,8 @@ func isCompletion(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
 }
 
-// TestUploadTriesAgain: a request that fails for a reason that passes is sent again, and a reply
-// that is lost does no harm.
+// TestUploadTriesAgain: a request that fails for a temporary reason is sent again. A lost reply
+// does no harm.
 func TestUploadTriesAgain(t *testing.T) {
 	s := fakes3.Start(t, false)
 	f, content := inBucket(t, s, "s3://bucket"), random(2*partSize+12345)
@@ -147,7 +147,7 @@ func TestUploadTriesAgain(t *testing.T) {
 	}
 }
 
-// early is a transport that gets its response before it has read a body.
+// early is a transport that returns the response before it has read the request's body.
 type early struct{ body io.Reader }
 
 func (e *early) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -155,8 +155,8 @@ func (e *early) RoundTrip(r *http.Request) (*http.Response, error) {
 	return httptest.NewRecorder().Result(), nil
 }
 
-// TestBodyEnds: behind a response that came early nothing more is read of the request's body, which
-// may be sent again.
+// TestBodyEnds: after an early response, nothing more is read from the request's body, which may be
+// sent again.
 func TestBodyEnds(t *testing.T) {
 	var base early
 	body := strings.NewReader("a part")
@@ -176,7 +176,7 @@ func TestBodyEnds(t *testing.T) {
 	}
 }
 
-// TestUploadFails: an upload that fails, or is cancelled, is aborted, and there is no object.
+// TestUploadFails: an upload that fails or is cancelled is aborted, and leaves no object.
 func TestUploadFails(t *testing.T) {
 	s := fakes3.Start(t, false)
 	f, content := inBucket(t, s, "s3://bucket"), random(2*partSize+1)
@@ -217,8 +217,8 @@ func TestUploadFails(t *testing.T) {
 	fails("cancelled", ctx, context.Canceled.Error())
 }
 
-// TestDownloadGoesOn: where a connection ends early, the rest is read of the same object; one that
-// is another one by now is refused.
+// TestDownloadGoesOn: if a connection ends early, the rest is read from the same object. If the
+// object was replaced meanwhile, the download fails.
 func TestDownloadGoesOn(t *testing.T) {
 	s := fakes3.Start(t, true)
 	f, content := inBucket(t, s, "s3://bucket"), random(1<<20)
@@ -246,7 +246,7 @@ func TestDownloadGoesOn(t *testing.T) {
 			w.Header()[name] = values
 		}
 		w.WriteHeader(whole.Code)
-		// Fewer than the header says: the connection ends.
+		// The server sends fewer bytes than the header says, and the connection ends.
 		_, _ = w.Write(whole.Body.Bytes()[:100_000*n])
 		return true
 	})
@@ -262,7 +262,7 @@ func TestDownloadGoesOn(t *testing.T) {
 	}
 }
 
-// begin begins an upload that nobody completes.
+// begin starts an upload that is never completed.
 func begin(t *testing.T, s *fakes3.Server, key string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -272,8 +272,8 @@ func begin(t *testing.T, s *fakes3.Server, key string) {
 	}
 }
 
-// TestTidy: what a run has left that was ended goes after a while, and what another one writes
-// stays.
+// TestTidy: Tidy removes after a while what an interrupted run has left. It does not touch files
+// that another run is writing.
 func TestTidy(t *testing.T) {
 	s, dir := fakes3.Start(t, false), t.TempDir()
 	f := inBucket(t, s, "s3://bucket/p").(*bucket)
@@ -312,9 +312,9 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// TestTidyBesideTheClock: what is being written stays, although the clock of this machine is days
-// ahead of the server's, or of that of the file system. Where the server does not say what time it
-// is, nothing goes.
+// TestTidyBesideTheClock: Tidy keeps a file that is being written, even if the clock of this
+// machine is days ahead of the server's or the file system's. If the server does not send its time,
+// Tidy removes nothing.
 func TestTidyBesideTheClock(t *testing.T) {
 	s, dir := fakes3.Start(t, false), t.TempDir()
 	f := inBucket(t, s, "s3://bucket/p")
@@ -365,7 +365,7 @@ func TestTidyBesideTheClock(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot work is said in words.
+// TestRefused: errors describe in words what cannot work.
 func TestRefused(t *testing.T) {
 	s := fakes3.Start(t, true)
 	inBucket(t, s, "s3://bucket") // the environment

@@ -7,7 +7,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// verdict takes what a test would have come to.
+// verdict records the outcome that a test would have had.
 type verdict struct {
 	testing.TB
 	failed, skipped bool
@@ -25,7 +25,7 @@ func (v *verdict) Skipf(string, ...any) {
 	runtime.Goexit()
 }
 
-// TestFind: a program that is not there skips the test, and fails it where it is required.
+// TestFind: a missing program skips the test, or fails it if the program is required.
 func TestFind(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for _, required := range []string{"", "1"} {

@@ -17,10 +17,10 @@ import (
 	"keyp/internal/testkit/setup"
 )
 
-// victimEnv names the file in which TestVictim writes what it has made.
+// victimEnv names the file in which TestVictim lists the things it has created.
 const victimEnv = "KEYP_VICTIM"
 
-// TestVictim is run by TestInterrupted in a process of its own: it starts servers, makes
+// TestVictim runs only in a process that TestInterrupted starts. It starts servers, creates
 // directories, and is interrupted.
 func TestVictim(t *testing.T) {
 	path, then, asked := strings.Cut(os.Getenv(victimEnv), ",")
@@ -51,8 +51,8 @@ func TestVictim(t *testing.T) {
 	await.For(t, "the interruption", server.Exited()) // never: it is interrupted before
 }
 
-// TestInterrupted ends test processes in all ways that leave them no time for their cleanups:
-// nothing that they have made is left.
+// TestInterrupted ends test processes in all ways that leave no time for their cleanups. None of
+// their processes and directories remains.
 func TestInterrupted(t *testing.T) {
 	for _, way := range []struct {
 		name   string
@@ -79,7 +79,8 @@ func interrupted(t *testing.T, name string, parent bool, sig syscall.Signal) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), victimEnv+"="+path+","+name)
 	if sig != 0 && signal.Ignored(sig) {
-		// As in a shell's job in the background. A process that it starts would ignore it, too.
+		// The signal is ignored, as in a background job of a shell. A started process would ignore
+		// it, too.
 		signal.Notify(make(chan os.Signal, 1), sig)
 	}
 	if err := childproc.Start(cmd); err != nil {
@@ -123,7 +124,7 @@ func interrupted(t *testing.T, name string, parent bool, sig syscall.Signal) {
 	}
 }
 
-// readMade gives what TestVictim has written, nil before.
+// readMade returns what TestVictim has written, or nil if it has not written yet.
 func readMade(t *testing.T, path string) map[string][]string {
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
@@ -140,7 +141,7 @@ func readMade(t *testing.T, path string) map[string][]string {
 	return made
 }
 
-// ended says whether a process runs no more; its status may not have been fetched yet.
+// ended reports whether a process has ended, even if nobody has fetched its status yet.
 func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

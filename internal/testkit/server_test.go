@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The lifecycle is checked on redis-server, whose behaviour is known.
+// These tests check the lifecycle with redis-server, whose behaviour is known.
 
 func TestLifecycle(t *testing.T) {
 	ctx := context.Background()
@@ -61,7 +61,7 @@ func TestRefuses(t *testing.T) {
 	s.Start() // -NOAUTH is an answer too
 }
 
-// TestFreePort: no two calls give the same port while the tests of both run, also where nobody
+// TestFreePort: no two calls return the same port while the tests of both run, even if nobody
 // listens there yet.
 func TestFreePort(t *testing.T) {
 	seen := map[int]bool{}
@@ -83,7 +83,7 @@ func TestFreePort(t *testing.T) {
 	}
 }
 
-// A port that is taken between the choice and the start is no reason to fail.
+// TestPortTaken: a server still starts if its port is taken between the choice and the start.
 func TestPortTaken(t *testing.T) {
 	first, second := Redis(t), Redis(t)
 	second.Stop()
@@ -94,7 +94,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// recorder is a test whose failures are looked at instead of reported.
+// recorder is a test that records its failures instead of reporting them.
 type recorder struct {
 	testing.TB
 	cleanups []func()

@@ -15,7 +15,7 @@ type changes struct {
 	all  [databases]uint64 // when databases were emptied or exchanged last
 }
 
-// listen begins again, for a store that has just started.
+// listen starts anew for a store that has just started.
 func (c *changes) listen(s *storage.Store) {
 	*c = changes{log: s.Log(), keys: map[name]uint64{}}
 	s.Listen(func(e storage.Happened) {
@@ -28,13 +28,13 @@ func (c *changes) listen(s *storage.Store) {
 	s.SetEvents(^(storage.EventNew | storage.EventMiss))
 }
 
-// saw takes in what has no events. Of a script it is not known what it did.
+// saw records changes that have no events. The changes of a script are unknown.
 func (c *changes) saw(o *op) {
 	for _, command := range o.commands {
 		switch name := string(command[0]); {
 		case !o.wrote:
 		case len(o.commands) > 1 && strings.HasPrefix(name, "FLUSH"):
-			// What wrote may have been others.
+			// Other commands of the transaction may have written.
 		case name == "FLUSHDB":
 			c.all[o.db] = o.end
 		case name == "FLUSHALL":
@@ -49,7 +49,7 @@ func (c *changes) saw(o *op) {
 	}
 }
 
-// reads are commands that change nothing, of one key each.
+// reads are commands that read one key and change nothing.
 var reads = map[string]bool{
 	"GET": true, "STRLEN": true, "HGET": true, "HPTTL": true, "HLEN": true, "LRANGE": true,
 	"LINDEX": true, "SISMEMBER": true,
@@ -58,8 +58,8 @@ var reads = map[string]bool{
 	"GETBIT": true, "BITCOUNT": true, "GEODIST": true, "XLEN": true, "XRANGE": true,
 }
 
-// shown is the key that a command has shown, and what its reply has to wait for at least; 0 if
-// that is durable, or it is another kind of command.
+// shown returns the key that a command has shown, and the log position that its reply has to wait
+// for at least. The position is 0 if it is durable already, or if the command is not in reads.
 func (c *changes) shown(o *op) (key string, need uint64) {
 	command := o.commands[0]
 	if len(o.commands) > 1 || !reads[string(command[0])] {

@@ -11,7 +11,7 @@ import (
 	"keyp/storage/object"
 )
 
-// content is all that a Keyp has: of each database, and of the system's, all keys.
+// content is all data of a Keyp: all keys of each database and of the system's database.
 type content map[name]value
 
 type name struct {
@@ -25,13 +25,14 @@ type value struct {
 	elems    []elem
 }
 
-// elem is an element; of a list its value alone, of a string the bytes.
+// elem is an element. An element of a list has only its value, and a string is one element with its
+// bytes.
 type elem struct {
 	key, val string
 	deadline int64
 }
 
-// read gives the content at the Keyp's instant.
+// read returns the content at the present time of the Keyp's clock.
 func (k *keyp) read() (content, error) {
 	c := content{}
 	txn := k.store.NewTxn()
@@ -74,8 +75,8 @@ func valueOf(it storage.Item) value {
 		return v
 	}
 	if q, ok := it.Value().(*object.DelayQueue); ok {
-		// Numbers go on from what is there when a queue is loaded, and receipts from when the store
-		// was opened: what is left is the order.
+		// Loading a queue numbers the jobs anew, and receipts start from the time at which the
+		// store was opened. So only the order is compared.
 		q.From(object.JobPlace{}, func(j object.Job) bool {
 			val := fmt.Sprint(len(v.elems), j.Due, j.Deliveries, j.Receipt != 0, string(j.Payload))
 			v.elems = append(v.elems, elem{key: string(j.ID), val: val})
@@ -97,7 +98,7 @@ func valueOf(it storage.Item) value {
 	return v
 }
 
-// at is the content without what is gone at an instant.
+// at returns the content without the keys and elements that have expired at an instant.
 func (c content) at(now int64) content {
 	live := func(deadline int64) bool { return deadline == 0 || deadline > now }
 	left := content{}
@@ -120,8 +121,8 @@ func (c content) at(now int64) content {
 	return left
 }
 
-// aged gives a stream's elements without entries that are too old. What each of them has to do with
-// groups is the stream's matter, which the tests of commands compare with a plain model.
+// aged returns a stream's elements without the entries that are too old. It leaves the effect on
+// groups to the stream itself, which the tests of commands compare with a simple model.
 func aged(elems []elem, now int64) []elem {
 	s := &object.Stream{}
 	for _, e := range elems {
@@ -140,7 +141,7 @@ func aged(elems []elem, now int64) []elem {
 	return left
 }
 
-// difference says where c is not as want, "" if it is.
+// difference describes the differences between c and want, "" if there are none.
 func (c content) difference(want content) string {
 	var lines []string
 	for n, v := range c {
@@ -161,7 +162,7 @@ func (c content) difference(want content) string {
 	return strings.Join(lines, "\n")
 }
 
-// same says whether c is as want.
+// same reports whether c equals want.
 func (c content) same(want content) bool {
 	if len(c) != len(want) {
 		return false
@@ -175,7 +176,7 @@ func (c content) same(want content) bool {
 	return true
 }
 
-// first shows the first element that differs.
+// first describes the first element that differs.
 func (v value) first(w value) string {
 	for i := range max(len(v.elems), len(w.elems)) {
 		switch {

@@ -11,8 +11,8 @@ import (
 	"keyp/storage/datafile"
 )
 
-// errPower is what everything gets from the crash on: the machine is off, and what the code
-// still does with its disk goes nowhere.
+// errPower is the error of every operation after the crash: the machine is off, and the code's
+// later operations on the disk have no effect.
 var errPower = errors.New("torture: the power is off")
 
 const (
@@ -23,12 +23,12 @@ const (
 	metaArea = 2 * 8192 // the data file's two meta pages
 )
 
-// disk is where a history's Keyp keeps its log and its data file, until it crashes.
+// disk is the storage for the log and the data file of a history's Keyp, until it crashes.
 type disk struct {
 	rng *rand.Rand
 	dir string // of the data file
 	mem *vfs.Mem
-	// left is how many moments go by until the next crash; 0: none comes.
+	// left is the number of operations until the next crash, or 0 if none comes.
 	left    int
 	moments int
 	running storage.Journal // asked at the crash for what must be there
@@ -39,20 +39,20 @@ type disk struct {
 	after   *after
 }
 
-// fault is an error that the disk gives, once or always.
+// fault is an error of the disk, once or for ever.
 type fault struct {
 	err  error
 	stay bool
 	sync bool // it has lost what was written and not synced
 }
 
-// after is what a crash has left.
+// after is the state after a crash.
 type after struct {
 	at     string
 	mem    *vfs.Mem
 	killed bool // the power is on, and no sync has failed: nothing that was written is lost
-	// How far the log was acknowledged, and how far of that it was synced. They differ under a
-	// lax policy alone.
+	// The log position that was acknowledged, and the one that was synced. They differ only if the
+	// policy does not sync each commit.
 	written, synced uint64
 }
 
@@ -89,10 +89,10 @@ func (d *disk) fs() vfs.FS {
 	})
 }
 
-// page is called for each page of a transaction that is written to a data file, but the meta page.
-// All of them are one moment, since how many there are is bbolt's: in what order they arrive is
-// open until they are synced, so it makes no difference at which one the power goes. One of them
-// may fail, or the sync behind them.
+// page is called for each page of a transaction that is written to a data file, except the meta
+// page. All these pages count as one moment, because bbolt decides how many there are. Until the
+// sync their order is open, so it does not matter at which one the power fails. One of the writes
+// may fail, or the sync after them.
 func (d *disk) page(name string, n int) error {
 	if d.failing > 0 {
 		if d.failing--; d.failing == 0 {
@@ -115,7 +115,7 @@ func (d *disk) page(name string, n int) error {
 	return errPower
 }
 
-// mirror has the disk know what is written to a data file.
+// mirror returns a writer for a data file that also applies the writes to mem.
 func (d *disk) mirror(path string, f datafile.Writer) datafile.Writer {
 	m, err := vfs.NewMirror(d.mem, d.fs(), path, f)
 	if err != nil {
@@ -124,18 +124,18 @@ func (d *disk) mirror(path string, f datafile.Writer) datafile.Writer {
 	return m
 }
 
-// failing is a data file that could not be opened.
+// failing is the writer for a data file that could not be opened.
 type failing struct{ err error }
 
 func (f failing) WriteAt([]byte, int64) (int, error) { return 0, f.err }
 func (f failing) Sync() error                        { return f.err }
 
-// faulty says whether an operation may fail.
+// faulty reports whether an operation may fail.
 func faulty(op vfs.Op) bool {
 	return op != vfs.OpClose && op != vfs.OpSize && op != vfs.OpFree && op != vfs.OpLock
 }
 
-// begin makes an operation fail; a write of n bytes perhaps amid them.
+// begin makes an operation fail. A write of n bytes may fail after some of them.
 func (d *disk) begin(op vfs.Op, name string, n int) error {
 	if op == vfs.OpSync {
 		d.mem.FailSync(name, d.dice())
@@ -151,7 +151,7 @@ func (d *disk) begin(op vfs.Op, name string, n int) error {
 	return d.fault.err
 }
 
-// due counts n moments and says whether the crash is among them.
+// due counts n moments and reports whether the crash is among them.
 func (d *disk) due(n int) bool {
 	d.moments += n
 	if d.left == 0 {
@@ -161,7 +161,7 @@ func (d *disk) due(n int) bool {
 	return d.left == 0
 }
 
-// crash notes what is left if the power goes now, or the process is killed.
+// crash records the state after a power failure, or after a kill of the process.
 func (d *disk) crash(at string) {
 	d.after = &after{at: at}
 	rng := d.dice()
@@ -177,7 +177,7 @@ func (d *disk) crash(at string) {
 	}
 }
 
-// restart puts what the crash has left in place.
+// restart restores the state that the crash has left.
 func (d *disk) restart() error {
 	d.mem = d.after.mem
 	d.after, d.fault, d.amid, d.failing = nil, nil, false, 0
@@ -188,7 +188,7 @@ func (d *disk) restart() error {
 	return d.mem.Restore(paths...)
 }
 
-// step is called for each step of the store. Two of them are the renaming of a data file.
+// step is called for each step of the store. Two of the steps rename a data file.
 func (d *disk) step(step datafile.Step) error {
 	if d.off() {
 		return errPower
@@ -207,5 +207,6 @@ func (d *disk) step(step datafile.Step) error {
 	return nil
 }
 
-// dice is for draws whose number a seed does not decide: that of differing pages is bbolt's.
+// dice returns a generator for draws whose number the seed does not determine, because bbolt
+// decides how many pages differ.
 func (d *disk) dice() *rand.Rand { return rand.New(rand.NewPCG(d.rng.Uint64(), 0)) }

@@ -136,8 +136,8 @@ var templates = parse(`
 	1 FUNCTION DELETE lib%i
 `)
 
-// newer are those that came after seeds had found something, which draw from templates alone
-// (TestFoundSeeds).
+// newer are the templates that were added after seeds had found failures. Those seeds draw from
+// templates alone (TestFoundSeeds).
 var newer = parse(`
 	3 SETBIT %s %n 1
 	1 SETBIT %s %n 0
@@ -244,8 +244,7 @@ var rare = parse(`
 	5 RANDOMKEY
 `)
 
-// runner is a script that runs the commands that its arguments spell out, each with its length
-// before it.
+// runner is a script that runs the commands in its arguments. Each command follows its length.
 const runner = `local i = 1
 while i <= #ARGV do
   local n, call = tonumber(ARGV[i]), {}
@@ -261,7 +260,7 @@ func library(n int, version int) string {
 		n, version, n, runner)
 }
 
-// pad makes a hundred elements larger than what stands in a record.
+// pad makes a hundred elements too large for one record.
 var pad = strings.Repeat("_", 100)
 
 type template struct {
@@ -305,8 +304,8 @@ func (d *draw) of(list []template) []string {
 	panic("unreachable")
 }
 
-// command is one that may stand in a transaction or a script. A library is loaded by itself,
-// since it may have to be loaded again (see keyp.do).
+// command returns a command that may be in a transaction or a script. A library is loaded only
+// outside, because loading it may have to be repeated (see keyp.do).
 func (d *draw) command() []string {
 	for {
 		if c := d.of(d.list); c[0] != "FUNCTION" {
@@ -315,7 +314,7 @@ func (d *draw) command() []string {
 	}
 }
 
-// fill appends words with what is drawn.
+// fill appends words, with drawn values in place of the placeholders.
 func (d *draw) fill(args, words []string) []string {
 	counts := -1 // where the number of repetitions is to stand
 	for i := 0; i < len(words); i++ {
@@ -412,7 +411,7 @@ func (d *draw) word(w string) string {
 	panic(w)
 }
 
-// key is one of few; the longest stands on disk under its digest.
+// key draws one of a few keys. The longest one is stored on disk under its digest.
 func (d *draw) key(kind byte) string {
 	switch d.rng.IntN(40) {
 	case 0:
@@ -444,7 +443,7 @@ func (d *draw) value() string {
 	return "v" + strconv.Itoa(d.rng.IntN(1000000))
 }
 
-// commands is what one operation runs: a command, a transaction or a script.
+// commands draws an operation: a command, a transaction or a script.
 func (d *draw) commands() (list [][]string) {
 	switch n := d.rng.IntN(100); {
 	case n < 80:
@@ -463,11 +462,11 @@ func (d *draw) commands() (list [][]string) {
 	case n < 99:
 		return [][]string{d.of(rare)}
 	}
-	// What is likely in none of the databases.
+	// This key is probably in none of the databases.
 	return [][]string{{"DEL", "nobody" + strconv.Itoa(d.rng.IntN(100))}}
 }
 
-// spelled is commands for runner.
+// spelled returns commands as arguments for runner.
 func (d *draw) spelled() (args []string) {
 	for range 1 + d.rng.IntN(5) {
 		c := d.command()

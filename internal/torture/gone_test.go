@@ -15,8 +15,8 @@ import (
 	"keyp/storage"
 )
 
-// dueKeys are keys of each type that are due 5 s after the epoch, and others of which elements
-// are. "1:" is database 1, where nothing else is.
+// dueKeys creates keys of each type that expire 5 s after the epoch, and others with elements that
+// expire then. "1:" selects database 1, which has no other keys.
 var dueKeys = []string{
 	"SET kept v", "SET s v PX 5000", "SET n 7 PX 5000",
 	"HSET h f v", "PEXPIRE h 5000", "HSET hf f 1 g v", "HPEXPIRE hf 5000 FIELDS 1 f", "HSET hh f v",
@@ -35,8 +35,8 @@ var dueKeys = []string{
 	"1:SET s v PX 5000", "1:HSET hh f v", "1:HPEXPIRE hh 5000 FIELDS 1 f",
 }
 
-// looks are commands whose replies show that something is gone: all that read keys, and some that
-// change those that are there. None of them changes one that is not.
+// looks are commands whose replies show that something is gone. They are all commands that read
+// keys, and some that change existing keys. None of them changes a missing key.
 var looks = []string{
 	"GET s", "MGET s n kept", "STRLEN s", "GETRANGE s 0 -1", "SUBSTR s 0 -1", "LCS s s", "DIGEST s",
 	"GETBIT s 1", "BITCOUNT s", "BITPOS s 1", "BITFIELD_RO s GET u8 0", "PFCOUNT p",
@@ -85,13 +85,13 @@ var looks = []string{
 	"1:DBSIZE", "INFO keyspace", "MEMORY STATS",
 }
 
-// unlooked read keys only as others here do, or none.
+// unlooked are commands that read no keys, or read them only through commands in looks.
 var unlooked = []string{"keyp.policy test", "evalsha_ro", "fcall_ro", "lolwut"}
 
-// counts show what is gone when that is removed, and not before.
+// counts are commands that count an expired key until it is removed.
 var counts = []string{"1:DBSIZE", "INFO keyspace", "MEMORY STATS"}
 
-// TestLooksAreAll: TestGoneStaysGone has every command that reads keys.
+// TestLooksAreAll: TestGoneStaysGone covers every command that reads keys.
 func TestLooksAreAll(t *testing.T) {
 	tried := slices.Clone(unlooked)
 	for _, line := range looks {
@@ -111,8 +111,8 @@ func TestLooksAreAll(t *testing.T) {
 	}
 }
 
-// TestGoneStaysGone: what a reply has shown as gone is gone after a crash, after another one, and
-// after a stop, though the machine's clock is set back meanwhile.
+// TestGoneStaysGone: a key that a reply has shown as gone stays gone after two crashes and a stop.
+// Meanwhile the machine's clock is set back.
 func TestGoneStaysGone(t *testing.T) {
 	for i, line := range looks {
 		for j, way := range []string{"alone", "in EXEC", "in a script"} {
@@ -196,7 +196,7 @@ func (r *goneRun) start() {
 	r.k.store.Manual().AwaitClock()
 }
 
-// do runs a command and has no more made durable than its reply depends on.
+// do runs a command and makes only the part of the log durable that its reply depends on.
 func (r *goneRun) do(line string) []byte {
 	line, other := strings.CutPrefix(line, "1:")
 	r.k.client.DB = 0
@@ -210,7 +210,7 @@ func (r *goneRun) do(line string) []byte {
 	return reply
 }
 
-// look runs a command in one of the ways, and gives its reply as lines without their order.
+// look runs a command in one of the ways, and returns the lines of its reply, sorted.
 func (r *goneRun) look(line, way string) []string {
 	var reply []byte
 	prefix := line[:strings.Index(line, ":")+1]
@@ -240,7 +240,7 @@ func (r *goneRun) expect(line, way string, want []string) {
 	r.must(r.k.store.Check())
 }
 
-// crash has the power fail, and the machine come up with its clock at a time after the epoch.
+// crash makes the power fail, and restarts the machine with its clock at a time after the epoch.
 func (r *goneRun) crash(at int64) {
 	crashed := r.fs.Crash(r.rng)
 	_ = r.k.store.Close(false) // what it writes now is lost
@@ -249,7 +249,7 @@ func (r *goneRun) crash(at int64) {
 	r.start()
 }
 
-// stop ends the Keyp, with or without a checkpoint, and starts it again.
+// stop stops the Keyp, with or without a checkpoint, and starts it again.
 func (r *goneRun) stop(save bool) {
 	r.must(r.k.store.Close(save))
 	r.start()

@@ -21,7 +21,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// epoch is when a history's clock starts, in Unix ms.
+// epoch is the time at which a history's clock starts, in Unix ms.
 const epoch int64 = 1_700_000_000_000
 
 // op is an operation as it was issued.
@@ -36,7 +36,7 @@ type op struct {
 	lsn      uint64 // what the last reply waits for
 }
 
-// history is one that goes on, and ends with the first thing that is wrong.
+// history runs random operations until the first failure.
 type history struct {
 	seed    uint64
 	rng     *rand.Rand
@@ -50,7 +50,7 @@ type history struct {
 	ops     []op // that the twin has not run
 	changed changes
 	seen    seenAt
-	// newest is the newest instant since the clock was last set back and that was durable.
+	// newest is the latest time of the clock since it was last set back durably.
 	newest int64
 	amid   bool   // a checkpoint or compaction is under way, between two steps of it
 	over   bool   // the clock went back while the machine was off
@@ -62,7 +62,7 @@ type history struct {
 	trace                       []string
 }
 
-// failure is what is wrong, as a panic carries it.
+// failure is the value of the panic that reports a failure.
 type failure struct{ text string }
 
 func (h *history) fail(format string, args ...any) {
@@ -76,15 +76,15 @@ func (h *history) note(format string, args ...any) {
 	h.trace = append(h.trace, fmt.Sprintf("%d ", h.clock.Now()-epoch)+fmt.Sprintf(format, args...))
 }
 
-// must is for what has to succeed while the disk does.
+// must fails the history if an operation has an error while the disk works.
 func (h *history) must(err error, what string) {
 	if err != nil && !h.disk.off() && h.disk.fault == nil {
 		h.fail("%s: %v", what, err)
 	}
 }
 
-// endure sees to it that a store which has failed acknowledges nothing any more, and in the end
-// has it killed or the power cut.
+// endure checks that a store that has failed acknowledges nothing more. In the end it kills the
+// process or cuts the power.
 func (h *history) endure() {
 	if h.disk.off() || h.disk.fault == nil {
 		return
@@ -113,7 +113,7 @@ func (h *history) endure() {
 	}
 }
 
-// newHistory begins one in a directory of its own.
+// newHistory starts a history in its own directory.
 func newHistory(seed uint64, list []template, dir string) *history {
 	h := &history{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), dir: dir,
 		clock: clock.NewFake(epoch), newest: epoch}
@@ -141,7 +141,7 @@ func (h *history) must2(err error) {
 	}
 }
 
-// open starts the Keyp on what its disk has.
+// open starts the Keyp from the contents of its disk.
 func (h *history) open() error {
 	numbers := rand.New(rand.NewPCG(h.seed, uint64(4+h.recoveries)))
 	h.recoveries++
@@ -150,7 +150,7 @@ func (h *history) open() error {
 		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10,
 		CheckpointBytes: 128 << 10, Testing: storage.Testing{OnStep: h.step, OnData: h.disk.mirror},
 		Random: numbers.Uint64,
-		// With 1 the start keeps no runs of streams that it reads.
+		// With 1 the start does not keep the stream runs that it reads in memory.
 		MaxMemory: int64(numbers.Uint64() % 2),
 	}, h.clock)
 	if err != nil {
@@ -162,7 +162,7 @@ func (h *history) open() error {
 	return nil
 }
 
-// close ends the Keyp without care, as far as it still runs.
+// close closes the Keyp if it still runs, and ignores errors.
 func (h *history) close() {
 	if h.k != nil {
 		_ = h.k.store.Close(false) // the disk is off
@@ -170,7 +170,7 @@ func (h *history) close() {
 	}
 }
 
-// run goes on until the machine has crashed a number of times, or time is up.
+// run goes on until the machine has crashed a number of times, or the time is up.
 func (h *history) run(crashes int, until func() bool) {
 	h.disk.left = h.moment()
 	h.must(h.open(), "first start")
@@ -192,13 +192,13 @@ func (h *history) run(crashes int, until func() bool) {
 	h.close()
 }
 
-// moment draws when the next crash comes.
+// moment draws the number of operations until the next crash.
 func (h *history) moment() int {
 	scale := []float64{4, 40, 150}[h.rng.IntN(3)]
 	return 1 + int(h.rng.ExpFloat64()*scale)
 }
 
-// act does something.
+// act performs a random action.
 func (h *history) act() {
 	switch n := h.rng.IntN(200); {
 	case n < 150:
@@ -233,7 +233,7 @@ func (h *history) act() {
 	}
 }
 
-// between does what has steps, amid which others act.
+// between runs an action with steps. Other actions run between the steps.
 func (h *history) between(what string, do func() error) {
 	if h.amid {
 		return
@@ -247,7 +247,7 @@ func (h *history) between(what string, do func() error) {
 	h.note("end of %s", what)
 }
 
-// step is called for each step of what the store does with its data file.
+// step is called for each step of the store's work on its data file.
 func (h *history) step(step datafile.Step) error {
 	if err := h.disk.step(step); err != nil {
 		return err
@@ -317,7 +317,8 @@ func (h *history) issue() {
 	h.took(o.replies...)
 }
 
-// refused says whether the Keyp refused an operation for lack of room, or as it has failed.
+// refused reports whether the Keyp refused an operation because the disk is full or the store has
+// failed.
 func (h *history) refused(o op) bool {
 	for _, reply := range o.replies {
 		if bytes.HasPrefix(reply, []byte("-MISCONF")) || string(reply) == unread {
@@ -330,7 +331,7 @@ func (h *history) refused(o op) bool {
 	return false
 }
 
-// brief is a command as the trace has it.
+// brief returns a command as it appears in the trace.
 func brief(args [][]byte) string {
 	var b strings.Builder
 	for _, arg := range args[:min(len(args), 40)] {
@@ -346,7 +347,7 @@ func brief(args [][]byte) string {
 	return b.String()
 }
 
-// took adds to the sum.
+// took adds to the checksum of the history.
 func (h *history) took(list ...[]byte) {
 	f := fnv.New64a()
 	fmt.Fprintf(f, "%d %d", h.sum, h.disk.moments)
@@ -356,7 +357,7 @@ func (h *history) took(list ...[]byte) {
 	h.sum = f.Sum64()
 }
 
-// commit says whether all is acknowledged now.
+// commit commits the log, and reports whether all operations are acknowledged now.
 func (h *history) commit() bool {
 	h.note("commit")
 	err := h.k.store.Log().Commit()
@@ -364,7 +365,7 @@ func (h *history) commit() bool {
 	return err == nil && !h.disk.off()
 }
 
-// sync says whether all is on disk now, under any policy.
+// sync syncs the log, and reports whether all is on disk now, under any policy.
 func (h *history) sync() bool {
 	log := h.k.store.Log()
 	err := log.Settled(context.Background(), log.End())
@@ -372,7 +373,7 @@ func (h *history) sync() bool {
 	return err == nil && !h.disk.off()
 }
 
-// pass lets time go by.
+// pass advances the clock.
 func (h *history) pass() {
 	d := time.Duration(h.rng.ExpFloat64()*800) * time.Millisecond
 	if h.rng.IntN(30) == 0 {
@@ -400,7 +401,7 @@ func (h *history) stepBack() {
 	}
 }
 
-// reopen is a restart without a crash, unless one comes amid it.
+// reopen restarts the Keyp without a crash, unless a crash happens meanwhile.
 func (h *history) reopen(save bool) {
 	h.note("restart, save %v", save)
 	err := h.k.store.Close(save)
@@ -426,7 +427,7 @@ func (h *history) reopen(save bool) {
 	h.disk.left = left
 }
 
-// acknowledged is how many of the operations must be there when the log was durable to lsn.
+// acknowledged returns how many of the operations must be there if the log was durable to lsn.
 func (h *history) acknowledged(lsn uint64) (n int) {
 	for i, o := range h.ops {
 		if o.wrote && o.end <= lsn {
@@ -436,8 +437,7 @@ func (h *history) acknowledged(lsn uint64) (n int) {
 	return n
 }
 
-// crash takes the machine up again after a crash, which may come again, and finds out what is
-// there.
+// crash restarts the machine after a crash, which may happen again, and checks the recovered data.
 func (h *history) crash() {
 	written, synced := h.disk.after.written, h.disk.after.synced
 	durable, least := written, h.acknowledged(written)
@@ -472,7 +472,7 @@ func (h *history) crash() {
 	h.disk.left = h.moment()
 }
 
-// near is the operation after which the content differs least from what came back.
+// near is the number of operations with the smallest difference from the recovered content.
 type near struct {
 	n          int
 	difference string
@@ -485,7 +485,7 @@ func (best *near) see(n int, difference string) {
 	}
 }
 
-// around shows the operations about number n.
+// around returns the operations around number n.
 func (h *history) around(n int) string {
 	var lines []string
 	for i := max(0, n-4); i < min(len(h.ops), n+4); i++ {
@@ -496,8 +496,9 @@ func (h *history) around(n int) string {
 	return "amid\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// find compares the Keyp with the twin after least to most of the operations, and drops the
-// operations that did not survive. The log was durable to an LSN.
+// find searches for a number of operations, from least to most, after which the twin has the same
+// content as the Keyp. It drops the operations that did not survive. durable is the LSN to which
+// the log was durable.
 func (h *history) find(least, most int, durable uint64) {
 	h.k.store.Manual().AwaitClock()
 	asOf := max(h.clock.Now(), h.newest)
@@ -536,7 +537,8 @@ func (h *history) find(least, most int, durable uint64) {
 		h.fail("%d %.30q: %v is back, which was shown as gone", n.db, n.key, all[n])
 	}
 	if steps {
-		// Also where that did not survive: what is set now may be due at instants that were seen.
+		// This is needed even if the clock's step did not survive: keys set now may have deadlines
+		// before instants at which replies showed other keys as gone.
 		h.seen.forget()
 	}
 	h.ops = h.ops[:0]
@@ -565,7 +567,7 @@ func (h *history) read(k *keyp) content {
 	return c
 }
 
-// repeat has the twin run an operation.
+// repeat runs an operation on the twin.
 func (h *history) repeat(o *op) {
 	if o.from != 0 {
 		h.twin.clock.Set(o.from)
@@ -585,9 +587,9 @@ func (h *history) repeat(o *op) {
 	}
 }
 
-// sameReply compares replies, but for the order of their parts: that of sets is no matter. How
-// many keys there are is replied with those that are due and not removed, and which key is drawn is
-// up to chance. Of receipts only the job counts.
+// sameReply compares replies. The order of their parts does not matter, because sets have none.
+// DBSIZE counts expired keys that are not removed yet, and RANDOMKEY draws at random, so these
+// replies need not be equal. Of a receipt only the job is compared.
 func sameReply(c [][]byte, a, b []byte) bool {
 	switch string(c[0]) {
 	case "DBSIZE":
@@ -599,7 +601,8 @@ func sameReply(c [][]byte, a, b []byte) bool {
 	return bytes.Equal(a, b) || slices.Equal(sorted(a), sorted(b))
 }
 
-// receipts are the numbers in those of KEYP.DELAY, which go on from when a store was opened.
+// receipts matches the numbers in receipts of KEYP.DELAY, which start from the time at which the
+// store was opened.
 var receipts = regexp.MustCompile(`\b1\d{15}-`)
 
 func sorted(reply []byte) []string {

@@ -24,7 +24,7 @@ type keyp struct {
 	ctx    commands.Ctx
 }
 
-// open starts a Keyp; o has what concerns its disk.
+// open starts a Keyp. o has the options for its disk.
 func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 	o.Clock, o.Logger = clk, slog.New(slog.DiscardHandler)
 	o.Databases, o.Shards, o.InitialMmap = databases, 4, 256<<10
@@ -37,7 +37,7 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 	k := &keyp{clock: clk, store: store}
 	cfg := config.New()
 	if err := cfg.Set(config.Pair{Name: "stream-node-max-entries", Value: "4"}); err != nil {
-		// Streams have several runs.
+		// With this option streams have several runs.
 		return nil, err
 	}
 	k.env = commands.NewEnv(store, cfg, o.Logger, clk)
@@ -47,8 +47,8 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 	return k, nil
 }
 
-// do runs a command and gives its reply and what that depends on. Loading a library takes real
-// time, which is bounded, so on a busy machine it is tried again.
+// do runs a command and returns its reply and the log position that the reply depends on. Loading a
+// library has a limit of real time, so a busy machine may need several attempts.
 func (k *keyp) do(args [][]byte) (reply []byte, lsn uint64) {
 	for range 20 {
 		if reply, lsn = k.try(args); !bytes.Contains(reply, []byte("FUNCTION LOAD timeout")) {
@@ -89,7 +89,7 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 	panic(fmt.Sprintf("%.80q: its keys were loaded again and again and are still missing", args))
 }
 
-// unread is the reply of a command whose keys a store that has failed cannot read.
+// unread is the reply if a store that has failed cannot read a command's keys.
 const unread = "-UNREAD"
 
 // load reports whether keys and runs could be read.

@@ -5,17 +5,17 @@ import (
 	"math"
 )
 
-// seenAt says up to which instant replies that have left show what was there: whatever was due by
-// then was shown as gone, and must not come back.
+// seenAt records up to which instant sent replies have shown a key or a database. Keys and elements
+// that were due by then were shown as gone, and must not come back.
 type seenAt struct {
 	keys map[name]int64
 	all  [databases]int64 // of all keys of a database, but not of their elements
 }
 
-// forget is for when what was due by then was removed, or is elsewhere.
+// forget is called when the keys that were due were removed, or moved elsewhere.
 func (s *seenAt) forget() { *s = seenAt{keys: map[name]int64{}} }
 
-// saw takes in an operation whose reply has left.
+// saw records an operation whose reply was sent.
 func (s *seenAt) saw(o *op) {
 	if len(o.commands) == 0 {
 		return
@@ -40,7 +40,8 @@ func (s *seenAt) saw(o *op) {
 	}
 }
 
-// returned is a key that is back, whole or in part, after it was shown as gone.
+// returned returns a key that is back, with all or some of its elements, after it was shown as
+// gone.
 func (s *seenAt) returned(c content) (n name, back bool) {
 	for n, v := range c {
 		if n.db == databases {
@@ -53,7 +54,7 @@ func (s *seenAt) returned(c content) (n name, back bool) {
 	return name{}, false
 }
 
-// due is the first deadline of a key or one of its elements.
+// due returns the earliest deadline of a key and its elements.
 func (v *value) due() int64 {
 	due := int64(math.MaxInt64)
 	for _, d := range append([]elem{{deadline: v.deadline}}, v.elems...) {
@@ -64,7 +65,7 @@ func (v *value) due() int64 {
 	return due
 }
 
-// moves says whether an operation may have moved keys to other databases without looking at them.
+// moves reports whether an operation may have moved keys to other databases without reading them.
 func (o *op) moves() bool {
 	for _, c := range o.commands {
 		for _, arg := range c {

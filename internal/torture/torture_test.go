@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// perHistory is how many crashes a history has.
+	// perHistory is the number of crashes in a history.
 	perHistory = 25
-	// short is how long the test runs when nobody asks for more.
+	// short is the time that the test runs by default.
 	short = 2 * time.Second
 )
 
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestTorture runs histories until KEYP_TORTURE (a duration) has passed, or one alone with
-// KEYP_TORTURE_SEED; KEYP_TORTURE_TRACE prints what it does.
+// TestTorture runs histories until KEYP_TORTURE (a duration) has passed. With KEYP_TORTURE_SEED it
+// runs only that history. KEYP_TORTURE_TRACE prints the history's actions.
 func TestTorture(t *testing.T) {
 	budget := short
 	if v := os.Getenv("KEYP_TORTURE"); v != "" {
@@ -59,10 +59,10 @@ func TestTorture(t *testing.T) {
 		issued, crashes, recoveries, time.Since(began).Round(time.Millisecond), seed-1)
 }
 
-// all are the commands that histories draw.
+// all are the commands that histories draw from.
 var all = slices.Concat(templates, newer)
 
-// torture runs the history that a seed draws from a list of commands, and fails the test when it
+// torture runs the history of a seed with commands from a list. If the history fails, the test
 // fails.
 func torture(t *testing.T, seed uint64, list []template, crashes int,
 	until func() bool) (h *history) {
@@ -101,7 +101,7 @@ func torture(t *testing.T, seed uint64, list []template, crashes int,
 	return h
 }
 
-// TestSeedsReproduce runs a history twice.
+// TestSeedsReproduce runs a history twice, with the same result.
 func TestSeedsReproduce(t *testing.T) {
 	never := func() bool { return false }
 	a, b := torture(t, 1, all, 5, never), torture(t, 1, all, 5, never)
@@ -115,13 +115,14 @@ func TestSeedsReproduce(t *testing.T) {
 	}
 }
 
-// TestFoundSeeds runs histories again that have found something.
+// TestFoundSeeds runs histories that have found a failure before.
 func TestFoundSeeds(t *testing.T) {
 	for _, found := range []struct {
 		seed uint64
 		list []template
 	}{
-		// A value back over which one was renamed that was reaped, and gone from the data file.
+		// A value came back. A key had been renamed over it, was removed by the reaper, and was
+		// gone from the data file.
 		{725777502, templates},
 	} {
 		torture(t, found.seed, found.list, perHistory, func() bool { return false })

@@ -8,8 +8,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestCheck finds a mistake in a file that only one system compiles, also in a test, and in one
-// that needs a tag.
+// TestCheck finds a mistake in a file that is compiled for one system only, or that needs a build
+// tag. It also finds mistakes in tests.
 func TestCheck(t *testing.T) {
 	for _, name := range []string{"a_darwin.go", "a_darwin_test.go"} {
 		t.Run(name, func(t *testing.T) {

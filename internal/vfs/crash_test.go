@@ -121,7 +121,7 @@ func TestCrashUndoesDirectories(t *testing.T) {
 				} else if got := content(t, after, filepath.Join(dir, "f")); got != "text" {
 					t.Fatalf("the file holds %q", got)
 				}
-				// The file can be used after the crash.
+				// The directory can be used after the crash.
 				must(t, errors.Join(after.MkdirAll(dir), after.SyncDir(dir)))
 			}
 			return n

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCreateOwned: the target of a link at the name, and other names of the file, keep their bytes.
-// A locked file stays.
+// TestCreateOwned: if the name is a link, the link's target keeps its bytes. The file's other names
+// keep theirs, too. A locked file stays.
 func TestCreateOwned(t *testing.T) {
 	dir := t.TempDir()
 	kept, name := filepath.Join(dir, "kept"), filepath.Join(dir, "name")

@@ -2,7 +2,7 @@ package vfs
 
 import "testing"
 
-// Each sync pauses once, before it happens, and nothing else does.
+// TestSlow: each sync pauses once, before it happens. No other operation pauses.
 func TestSlow(t *testing.T) {
 	base := NewMem()
 	pauses := 0

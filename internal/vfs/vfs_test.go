@@ -15,8 +15,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// each runs a test on the real file system and on the one in memory, since both
-// have to keep the same promises.
+// each runs a test on the real file system and on the one in memory, because both have to keep the
+// same promises.
 func each(t *testing.T, test func(t *testing.T, fsys FS, dir string)) {
 	t.Run("OS", func(t *testing.T) { test(t, OS, t.TempDir()) })
 	t.Run("Mem", func(t *testing.T) { test(t, NewMem(), "/") })

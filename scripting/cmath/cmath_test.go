@@ -8,7 +8,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestAsGlibc compares with what glibc 2.36 gives on x86-64, to the last digit.
+// TestAsGlibc: the functions return the same results as glibc 2.36 on x86-64, to the last digit.
 func TestAsGlibc(t *testing.T) {
 	one := map[string]func(float64) float64{
 		"exp": Exp, "log": Log, "log10": Log10, "sin": Sin, "cos": Cos, "tan": Tan, "asin": Asin,
@@ -104,7 +104,7 @@ func TestAsGlibc(t *testing.T) {
 	}
 }
 
-// TestSpecial goes through what is no ordinary number.
+// TestSpecial tests infinities, NaN and other special numbers.
 func TestSpecial(t *testing.T) {
 	inf := math.Inf(1)
 	for i, tt := range []struct{ got, want float64 }{

@@ -2,7 +2,8 @@ package lua
 
 import "testing"
 
-// BenchmarkPrograms are loops of three million steps or so, to hold beside redis-server's EVAL.
+// BenchmarkPrograms runs loops of about three million steps, for a comparison with redis-server's
+// EVAL.
 func BenchmarkPrograms(b *testing.B) {
 	for name, source := range map[string]string{
 		"add":     "local s=0 for i=1,3000000 do s=s+i end return s",

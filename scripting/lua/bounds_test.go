@@ -13,7 +13,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// evaluate runs a program and gives its first result as text, or its error.
+// evaluate runs a program and returns its first result as text, or its error.
 func evaluate(t testing.TB, L *State, source string) (result string, e *Error) {
 	t.Helper()
 	p, err := Compile(source, CompileOptions{Name: "@user_script"})
@@ -30,7 +30,7 @@ func evaluate(t testing.TB, L *State, source string) (result string, e *Error) {
 	return result, nil
 }
 
-// greedy are programs that take memory without end, each in another way.
+// greedy are programs that take memory without end, each in a different way.
 var greedy = []string{
 	"local t = {} local i = 0 while true do i = i + 1 t[i] = i end",
 	"local t = {} local i = 0 while true do i = i + 1 t['k' .. i] = i end",
@@ -51,8 +51,8 @@ var greedy = []string{
 	"local t = {} while true do pcall(function() while true do t[#t + 1] = {} end end) end",
 }
 
-// TestMemoryLimit proves that no program takes more than its limit by more than a tenth, also
-// not one that catches the error.
+// TestMemoryLimit: no program exceeds its memory limit by more than a tenth, even if it catches the
+// error.
 func TestMemoryLimit(t *testing.T) {
 	const limit = 16 << 20
 	for _, source := range greedy {
@@ -81,7 +81,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestMemoryIsFreed proves that garbage does not count: a program makes many times its limit.
+// TestMemoryIsFreed: garbage does not count. A program may allocate many times its limit.
 func TestMemoryIsFreed(t *testing.T) {
 	L := newTestState(t)
 	L.SetMemoryLimit(4 << 20)
@@ -92,7 +92,7 @@ func TestMemoryIsFreed(t *testing.T) {
 	}
 }
 
-// TestKill proves that a killed state ends whatever it does, soon.
+// TestKill: a killed state ends soon, whatever it does.
 func TestKill(t *testing.T) {
 	why := errors.New("killed")
 	for _, source := range []string{
@@ -128,8 +128,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestDeepCallsTakeLittleStack proves that deeply nested Go calls end with an error while the Go
-// stack is still small. With a maximum of 16 MB, a deeper stack would end the process.
+// TestDeepCallsTakeLittleStack: deeply nested Go calls end with an error while the Go stack is
+// still small. With a maximum of 16 MB, a deeper stack would end the process.
 func TestDeepCallsTakeLittleStack(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(16 << 20))
 	for _, source := range []string{
@@ -151,7 +151,7 @@ func TestDeepCallsTakeLittleStack(t *testing.T) {
 	} {
 		L := newTestState(t)
 		L.SetMemoryLimit(256 << 20)
-		// Some take exponential time.
+		// Some programs take exponential time.
 		timer := time.AfterFunc(time.Second, func() { L.Kill(errors.New("killed")) })
 		done := make(chan string)
 		go func() {
@@ -166,7 +166,7 @@ func TestDeepCallsTakeLittleStack(t *testing.T) {
 	}
 }
 
-// TestCompileBounds proves that a compilation takes no more than it may, and can be ended.
+// TestCompileBounds: a compilation respects its memory limit, and can be ended.
 func TestCompileBounds(t *testing.T) {
 	source := "return {" + strings.Repeat("{1, 'a'},", 100000) + "}"
 	if _, err := Compile(source, CompileOptions{Name: "=x", Memory: 1 << 20}); !errors.Is(err,
@@ -184,8 +184,9 @@ func TestCompileBounds(t *testing.T) {
 	}
 }
 
-// TestCompileIsLinear proves that ten times the constants or functions take ten times the memory,
-// not a hundred times, both kept and temporary. A small function takes some hundred bytes.
+// TestCompileIsLinear: ten times the constants or functions take ten times the memory, not a
+// hundred times. That holds for memory that is kept and for temporary memory. A small function
+// takes some hundred bytes.
 func TestCompileIsLinear(t *testing.T) {
 	strings := func(n int) string {
 		b := []byte("local t = {} ")
@@ -229,7 +230,7 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestProgramBytes proves that Bytes is the memory that a program really keeps.
+// TestProgramBytes: Bytes is the memory that a program really keeps.
 func TestProgramBytes(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
@@ -265,7 +266,7 @@ func heapNow() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestBuiltinPanicsPass proves that a panic of a builtin's own is not taken for a program's error.
+// TestBuiltinPanicsPass: a panic in a builtin is not treated as a program's error.
 func TestBuiltinPanicsPass(t *testing.T) {
 	L := newTestState(t)
 	L.Globals().SetString(L, "host", L.NewFunction("host", func(*State) int {
@@ -279,7 +280,7 @@ func TestBuiltinPanicsPass(t *testing.T) {
 	evaluate(t, L, "pcall(host)")
 }
 
-// TestHandlerSeesWhereAnErrorWasRaised runs a program whose error a handler in Go looks at.
+// TestHandlerSeesWhereAnErrorWasRaised runs a program with an error that a handler in Go inspects.
 func TestHandlerSeesWhereAnErrorWasRaised(t *testing.T) {
 	for source, want := range map[string]string{
 		"\nlocal x = nil + 1":                                "user_script:2 x",
@@ -306,8 +307,8 @@ func TestHandlerSeesWhereAnErrorWasRaised(t *testing.T) {
 	}
 }
 
-// TestGarbageCollection runs programs that make and lose much while Go's collector runs all
-// the time.
+// TestGarbageCollection runs programs that create and drop many objects while Go's collector runs
+// all the time.
 func TestGarbageCollection(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	L := newTestState(t)
@@ -334,7 +335,7 @@ func TestGarbageCollection(t *testing.T) {
 	}
 }
 
-// TestReset proves that a state keeps nothing of a program that has ended.
+// TestReset: a state keeps nothing of a program that has ended.
 func TestReset(t *testing.T) {
 	L := newTestState(t)
 	before := L.Memory()
@@ -348,8 +349,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestCompileBesideGarbage: garbage does not make a compilation fail, and compiling a program that
-// is too large for the limit ends the script that compiles it.
+// TestCompileBesideGarbage: garbage does not make a compilation fail. If a script compiles a
+// program that is too large for the limit, the script ends.
 func TestCompileBesideGarbage(t *testing.T) {
 	L := newTestState(t)
 	L.SetMemoryLimit(8 << 20)

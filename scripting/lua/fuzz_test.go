@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FuzzProgram compiles and runs whatever it is given: nothing but errors come of it, in bounded
+// FuzzProgram compiles and runs any text. The only outcome besides success is an error, in limited
 // time and memory.
 func FuzzProgram(f *testing.F) {
 	for _, e := range examples(f) {

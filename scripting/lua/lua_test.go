@@ -13,8 +13,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// harness runs the program in ARGV[1] and gives what it returns, or its error, as one text. The
-// numbers in it have all their digits.
+// harness runs the program in ARGV[1] and returns its results, or its error, as one text. Numbers
+// in this text have all their digits.
 const harness = `local seen = {} local function num(v) if v ~= v or v == 1/0 or v == -1/0 or v == math.floor(v) and v > -1e14 and v < 1e14 then return tostring(v) end local m, e = math.frexp(v) local high = math.floor(m * 2^26) return tostring(v) .. '(' .. high .. ',' .. (m * 2^26 - high) * 2^27 .. ',' .. e .. ')' end local function dump(v, depth) if type(v) == 'number' then return num(v) elseif type(v) == 'string' then return "'" .. v .. "'" elseif type(v) ~= 'table' then return type(v) == 'boolean' and tostring(v) or type(v) elseif depth > 4 then return '{...}' end local s = '{' for k, x in pairs(v) do s = s .. dump(k, depth + 1) .. '=' .. dump(x, depth + 1) .. ',' end return s .. '}' end local function list(...) local s = '' for i = 1, select('#', ...) do s = s .. ' ' .. dump((select(i, ...)), 0) end return s end local f, e = loadstring(ARGV[1], '@user_script') if not f then return ' compile: ' .. e end return list(pcall(f))`
 
 // newTestState returns a state with this package's libraries, and globals as in Redis.
@@ -80,13 +80,13 @@ func runHarness(t testing.TB, L *State, source string) string {
 	return s
 }
 
-// example is a program and its result in Redis's Lua.
+// example is a program with its result in Redis's Lua.
 type example struct{ source, want string }
 
 const examplesFile = "../../testdata/scripts/programs.txt"
 
-// examples reads the programs: blocks of lines, with an empty line between, the last of which
-// is "=> " and the result, quoted as in Go.
+// examples reads the programs. They are blocks of lines, separated by an empty line. The last line
+// of a block is "=> " followed by the result, quoted as in Go.
 func examples(t testing.TB) (list []example) {
 	t.Helper()
 	data, err := os.ReadFile(examplesFile)
@@ -106,7 +106,7 @@ func examples(t testing.TB) (list []example) {
 	return list
 }
 
-// TestPrograms runs every program and compares its result with the one that Redis gave.
+// TestPrograms runs every program and compares its result with that of Redis.
 func TestPrograms(t *testing.T) {
 	for _, e := range examples(t) {
 		if got := runHarness(t, newTestState(t), e.source); got != e.want {
@@ -154,8 +154,8 @@ func TestProgramsAsRedis(t *testing.T) {
 	}
 }
 
-// redisPCall is pcall as in Redis 7.0: when the error is a table with a text in "err", it returns
-// that text. It returns another table followed by nil.
+// redisPCall is pcall as in Redis 7.0. If the error is a table with a text in "err", it returns
+// that text. It returns any other table followed by nil.
 func redisPCall(L *State) int {
 	co := L.running
 	co.need(L, 1)

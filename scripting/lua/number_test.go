@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestLongNumerals: shortening long numerals before they are read does not change their values.
+// TestLongNumerals: long numerals are shortened before they are parsed, and that does not change
+// their values.
 func TestLongNumerals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	digits := func(set string, most int) string {
@@ -19,8 +20,8 @@ func TestLongNumerals(t *testing.T) {
 		}
 		return string(b)
 	}
-	// More digits than are kept, around the middle between two doubles, where the last one of them
-	// counts.
+	// These numerals have more digits than are kept. They are close to the middle between two
+	// doubles, where the last digit decides.
 	middle := "1." + "00000000000000011102230246251565404236316680908203125"
 	tests := []string{middle + strings.Repeat("0", 2000), middle + strings.Repeat("0", 2000) + "1",
 		middle[:len(middle)-1] + "4" + strings.Repeat("9", 2000)}
@@ -47,7 +48,7 @@ func TestLongNumerals(t *testing.T) {
 			short++
 			continue
 		}
-		// Strconv misplaces the point behind more than 800 digits.
+		// Strconv misplaces the decimal point after more than 800 digits.
 		exact, valid := new(big.Rat).SetString(s)
 		for _, sign := range []string{"", "-"} {
 			got, ok := parseNumber(sign+s, func() {})
@@ -76,7 +77,7 @@ func TestLongNumerals(t *testing.T) {
 	}
 }
 
-// TestUnsigned: digits of a base, as C's strtoul reads them.
+// TestUnsigned parses digits in a base like C's strtoul.
 func TestUnsigned(t *testing.T) {
 	for _, tt := range []struct {
 		s    string

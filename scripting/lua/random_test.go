@@ -9,8 +9,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// generator writes random programs that end, with the values, operators and statements of the
-// language; many of them raise errors.
+// generator writes random programs that end. They use the values, operators and statements of the
+// language, and many of them raise errors.
 type generator struct {
 	*rand.Rand
 	b      strings.Builder
@@ -76,14 +76,14 @@ func (g *generator) expr() string {
 		"return b + a", "return a < b", "return "+g.expr()) + " end"
 }
 
-// key is an expression for a new key. It is no table or function: those are hashed by their
-// addresses, so that the order of pairs is another each time.
+// key returns an expression for a new key. The key is no table or function, because these are
+// hashed by address, so that the order of pairs would differ each time.
 func (g *generator) key() string {
 	return g.pick("1", "2", "3", "4", "0.5", "'a'", "'x'", "'key'", "true", "2^53", "-1",
 		"tonumber("+g.expr()+")", "tostring(tonumber("+g.expr()+"))", "#"+g.operand())
 }
 
-// operand is an expression that may be indexed.
+// operand returns an expression that may be indexed.
 func (g *generator) operand() string {
 	if g.IntN(3) > 0 {
 		return g.variable()
@@ -205,15 +205,16 @@ func (g *generator) program() string {
 	return g.b.String()
 }
 
-// opaque reports whether a result differs from run to run: it shows addresses, or the order of keys
-// hashed by them. The string library differs too, because here it is only a part of Redis's.
+// opaque reports whether a result differs from run to run, because it shows addresses or the order
+// of keys that are hashed by address. Results that show the string library differ too, because here
+// it is only a part of Redis's.
 func opaque(s string) bool {
 	return strings.Contains(s, ": 0x") || strings.Contains(s, "function=") ||
 		strings.Contains(s, "{}=") || strings.Contains(s, "}=") || strings.Contains(s, "'__index'=")
 }
 
 // TestRandomProgramsAsRedis compares results of random programs with those of a redis-server.
-// KEYP_DIFF_SEED chooses other programs, KEYP_DIFF_PROGRAMS their number.
+// KEYP_DIFF_SEED selects other programs, and KEYP_DIFF_PROGRAMS sets their number.
 func TestRandomProgramsAsRedis(t *testing.T) {
 	client := testkit.Redis(t, "--busy-reply-threshold", "0").Client(2)
 	seed, programs := testkit.Number(t, "KEYP_DIFF_SEED", testkit.Seed(t)),

@@ -11,7 +11,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// drawKey draws a key that a table may have, some of them again and again.
+// drawKey draws a key for a table. Some keys are drawn often.
 func drawKey(t *rapid.T, L *State, objects []Value) Value {
 	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0, 1, 2:
@@ -27,7 +27,7 @@ func drawKey(t *rapid.T, L *State, objects []Value) Value {
 	return rapid.SampledFrom(objects).Draw(t, "object")
 }
 
-// modelKey is a key for Go's maps.
+// modelKey returns a key as a string for Go's maps.
 func modelKey(v Value) string {
 	if s, ok := v.AsString(); ok {
 		return "string " + s
@@ -35,8 +35,8 @@ func modelKey(v Value) string {
 	return fmt.Sprint(v.Kind(), v.ref, v.bits)
 }
 
-// TestTableIsAMap compares tables with a map: Get returns what Set stored, Len gives a border, and
-// next visits each key once, even when keys are removed meanwhile.
+// TestTableIsAMap compares tables with a map: Get returns the value that Set stored, and Len
+// returns a border. next visits each key once, even if keys are removed meanwhile.
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		L := NewState()
@@ -72,7 +72,7 @@ func TestTableIsAMap(t *testing.T) {
 	})
 }
 
-// checkNext walks a table and removes every remove-th key on the way; 0: none.
+// checkNext walks a table and removes every remove-th key on the way. With 0 it removes none.
 func checkNext(t *rapid.T, L *State, table *Table, model map[string]Value, remove int) {
 	seen := map[string]bool{}
 	left := len(model)
@@ -101,7 +101,7 @@ func checkNext(t *rapid.T, L *State, table *Table, model map[string]Value, remov
 	}
 }
 
-// TestReadonlyTables proves that no way of writing changes a readonly table.
+// TestReadonlyTables: no kind of write changes a readonly table.
 func TestReadonlyTables(t *testing.T) {
 	for _, write := range []string{
 		"t.x = 1", "t.y = 1", "t[1] = 2", "rawset(t, 'x', 2)", "table.insert(t, 1)",
@@ -132,7 +132,7 @@ func TestReadonlyTables(t *testing.T) {
 }
 
 // TestKilledWhileSized: a kill ends the resizing of a table, which takes long if the keys collide.
-// The table stays as it was, because it may belong to a library and outlive the call.
+// The table stays unchanged, because it may belong to a library and outlive the call.
 func TestKilledWhileSized(t *testing.T) {
 	L := newTestState(t)
 	table := L.NewTable(0, 0)

@@ -13,7 +13,7 @@ import (
 
 func TestRun(t *testing.T) {
 	var out strings.Builder
-	// The day after: its midnight is not passed while this runs.
+	// The test uses the next day, so that midnight does not pass while it runs.
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), time.Now().Add(24*time.Hour),
 		&out); err != nil {
 		t.Fatal(err)
@@ -27,8 +27,8 @@ request 3: refused by limit 2, 0 more today
 	}
 }
 
-// TestKills: fifty clients ask at once while the server is killed again and again. No more is
-// admitted than allowed, and what was answered as admitted counts after each restart.
+// TestKills: fifty clients ask at once while the server is killed again and again. No more requests
+// are admitted than allowed. All requests with a positive reply still count after each restart.
 func TestKills(t *testing.T) {
 	const clients, rounds, perDay = 50, 4, 1000
 	server := testkit.Keyp(t)
@@ -59,7 +59,7 @@ func TestKills(t *testing.T) {
 		server.Kill()
 		wg.Wait()
 		server.Start()
-		// What was admitted and not answered counts, too.
+		// Requests that were admitted without a reply count, too.
 		reply, err := server.Client(3).Do(t.Context(), "KEYP.LIMIT", "PEEK", "api:c", 1,
 			"TOKENS", perDay, 1_000_000, 1000, "UNTIL", perDay,
 			tomorrow.UTC().Truncate(24*time.Hour).Add(24*time.Hour).UnixMilli()).Slice()
@@ -71,7 +71,7 @@ func TestKills(t *testing.T) {
 			t.Errorf("%d are admitted, %d count after a restart, %d are allowed", n, used, perDay)
 		}
 	}
-	// Each kill may take the replies of what the clients have asked for just then.
+	// After each kill, every client may lose the reply to its last request.
 	if n := admitted.Load(); n < perDay-clients*rounds {
 		t.Errorf("%d are admitted of the %d that are allowed", n, perDay)
 	}

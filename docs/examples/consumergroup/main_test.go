@@ -24,8 +24,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNoOrderIsLost: workers die with orders, the server is killed in between, and every order is
-// done.
+// TestNoOrderIsLost: workers end while they have an order, and the server is killed in between.
+// Still every order is completed.
 func TestNoOrderIsLost(t *testing.T) {
 	const orders, workers = 100, 4
 	server := testkit.Keyp(t)
@@ -46,8 +46,8 @@ func TestNoOrderIsLost(t *testing.T) {
 			}
 		}
 	}
-	// work has workers take orders until one of them finds that so many are done, or dies with its
-	// last one.
+	// work lets workers take orders until the given number is done. After dies rounds, a worker
+	// ends without completing the order that it has taken.
 	work := func(dies, until int) {
 		var all sync.WaitGroup
 		for id := range workers {
@@ -92,7 +92,7 @@ func TestNoOrderIsLost(t *testing.T) {
 	}
 }
 
-// TestHopelessOrder: an order that nobody gets done is put aside.
+// TestHopelessOrder: an order that nobody can complete is put aside.
 func TestHopelessOrder(t *testing.T) {
 	w := Work{Redis: testkit.Keyp(t).Client(3), Stream: "orders", Group: "g", Idle: 0, Tries: 2}
 	if err := w.Open(t.Context()); err != nil {

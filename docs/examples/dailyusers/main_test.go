@@ -20,8 +20,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestSeen: users and the deadline that the first of them set are there after the server was
-// killed.
+// TestSeen: after the server was killed, it still has the users, and the deadline that the first of
+// them set.
 func TestSeen(t *testing.T) {
 	server := testkit.Keyp(t)
 	days := Days{server.Client(3)}

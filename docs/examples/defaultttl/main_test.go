@@ -22,8 +22,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestManyKeys: a walk over keys of which many are on disk reaches all of them, also when the
-// server is killed on the way.
+// TestManyKeys: applying a rule to many keys reaches all of them, even if they are only on disk
+// after a kill.
 func TestManyKeys(t *testing.T) {
 	server := testkit.Keyp(t)
 	rdb := server.Client(3)

@@ -20,8 +20,8 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {
 		t.Fatal(err)
 	}
-	// Those that are due at once come in their order; what failed may come before or after the
-	// reminder.
+	// Jobs with the same due time are delivered in order. The retries of failed ones may come
+	// before or after the reminder.
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(got) < 3 || strings.Join(got[:3],
 		"\n") != "reminder:cid is taken back: true\nwelcome:ann: try 1 fails\nwelcome:bob: try 1 fails" {
@@ -38,9 +38,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestKills: workers add and do jobs while the server is killed again and again. Each job that was
-// accepted is delivered at least once, none after an acknowledgement that was answered, and no
-// receipt comes twice.
+// TestKills: workers add and complete jobs while the server is killed again and again. Each
+// accepted job is delivered at least once. It is never delivered after a confirmed acknowledgement.
+// No receipt is given twice.
 func TestKills(t *testing.T) {
 	const rounds, workers = 4, 6
 	server := testkit.Keyp(t)
@@ -77,7 +77,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// history is what the workers know.
+// history is the knowledge of the workers.
 type history struct {
 	mu        sync.Mutex
 	accepted  map[string]bool
@@ -86,7 +86,7 @@ type history struct {
 	receipts  map[string]bool
 }
 
-// work adds a job and has some delivered; false: the server is killed.
+// work adds a job and gets some jobs delivered. It returns false when the server is killed.
 func (h *history) work(t *testing.T, c *redis.Client, id string, fails bool) bool {
 	if c.Do(t.Context(), "KEYP.DELAY", "ADD", "jobs", id, "+5", "text of "+id, "NX").Err() != nil {
 		return false
@@ -97,7 +97,7 @@ func (h *history) work(t *testing.T, c *redis.Client, id string, fails bool) boo
 	return h.deliver(t, c, fails)
 }
 
-// deliver has jobs delivered, and acknowledges them, or gives them back.
+// deliver gets some jobs delivered, and acknowledges them or gives them back.
 func (h *history) deliver(t *testing.T, c *redis.Client, fails bool) bool {
 	jobs, err := c.Do(t.Context(), "KEYP.DELAY", "POP", "jobs", "COUNT", 2, "BLOCK", 20,
 		"VISIBILITY", 50).Slice()

@@ -31,8 +31,8 @@ the report: by worker-2
 	}
 }
 
-// TestFence: workers that are slower than their leases, and a server that is killed. What the
-// resource took is by rising tokens, each of one worker.
+// TestFence: some workers are slower than their leases, and the server is killed. The tokens of the
+// writes that the resource accepts only rise, and each token belongs to one worker.
 func TestFence(t *testing.T) {
 	server := testkit.Keyp(t)
 	r := &Resource{}

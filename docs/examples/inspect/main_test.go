@@ -30,7 +30,7 @@ session:u3:c does not exist
 	}
 }
 
-// TestCountMany: a walk of many steps counts every key.
+// TestCountMany: a walk with many steps counts every key.
 func TestCountMany(t *testing.T) {
 	rdb := testkit.Keyp(t).Client(3)
 	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {

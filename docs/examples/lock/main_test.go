@@ -23,8 +23,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestEachIssueOnce: however many agents ask at once, no issue is given twice, and a
-// lock outlives the server.
+// TestEachIssueOnce: no issue is given twice, however many agents ask at once. A lock is still
+// there after the server was killed.
 func TestEachIssueOnce(t *testing.T) {
 	server := testkit.Keyp(t)
 	locks := Locks{server.Client(3), Timeout}

@@ -20,8 +20,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestReserve: of many who reserve at once each gets another bike, also when the server was killed
-// before.
+// TestReserve: many users who reserve at once all get different bikes, also after the server was
+// killed.
 func TestReserve(t *testing.T) {
 	server := testkit.Keyp(t)
 	fleet := Fleet{server.Client(3)}

@@ -13,24 +13,24 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The clock of the servers is set forward and back during these tests. The models count in the
-// servers' time. An operation ran at some instant between its request and its reply, by the offset
-// of the servers' clock at that time. If the clock was set meanwhile, any instant between those of
-// the old and the new offset is possible. A deadline that has passed before the clock is set back
-// stays passed, whether or not anybody saw that.
+// These tests set the clock of the servers forward and back. The models count in the servers' time.
+// Between its request and its reply, an operation runs at one instant, which the offset of the
+// servers' clock gives. If the clock is set meanwhile, any instant from that of the old offset to
+// that of the new one is possible. A deadline that passes before the clock is set back stays
+// passed, even if no client saw that.
 
 // regime is a span of the test's time during which the servers' clock is offset ms ahead of the
-// machine's. The clock steps between two of them.
+// machine's. Between two regimes the clock steps.
 type regime struct {
 	from, to time.Time // the last one has no end
 	offset   int64
 }
 
-// clock is how the servers' clock went during a history.
+// clock lists the regimes of the servers' clock during a history, in order.
 type clock []regime
 
-// reached is the latest instant that the clock can have shown in the regimes from the first one on,
-// and in the step behind each of them, before the one that comes last.
+// reached returns the latest instant that the clock can have shown from the regime first to the
+// step before the regime last.
 func (c clock) reached(first, last int) (ms int64) {
 	for i := first; i < last; i++ {
 		ms = max(ms, c[i+1].from.UnixMilli()+max(c[i].offset, c[i+1].offset))
@@ -44,7 +44,7 @@ type span struct {
 	first, last int
 }
 
-// moment is an instant of a model: what follows in its regime happens at or after now.
+// moment is an instant of a model. Later operations of its regime happen at or after now.
 type moment struct {
 	now    int64
 	regime int
@@ -58,8 +58,8 @@ func (m moment) earliest(c call) int64 {
 	return max(c.from, m.now)
 }
 
-// passed is the latest instant that the clock may have shown between the moment and a call, if it
-// may have been stepped.
+// passed returns the latest instant that the clock may have shown between the moment and a call. It
+// returns 0 if the clock was not stepped between them.
 func (m moment) passed(c call) int64 {
 	if c.last <= m.regime {
 		return 0
@@ -67,7 +67,7 @@ func (m moment) passed(c call) int64 {
 	return c.clock.reached(m.regime, c.last)
 }
 
-// next is the moment of a call that ran at from or later.
+// next returns the moment after a call that ran at from or later.
 func (m moment) next(c call, from int64) moment {
 	if c.first != c.last {
 		from = 0
@@ -75,7 +75,7 @@ func (m moment) next(c call, from int64) moment {
 	return moment{from, max(m.regime, c.first)}
 }
 
-// offset is how far the servers' clock is ahead now, in ms.
+// offset returns how many ms the servers' clock is ahead now.
 func (r *recorder) offset() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +85,8 @@ func (r *recorder) offset() int64 {
 	return r.regimes[len(r.regimes)-1].offset
 }
 
-// step records that do has the clock step. What was done by began knows nothing of that, and what
-// begins when do has returned knows only the offset behind it.
+// step calls do, which steps the clock, and records the step. Operations that returned before began
+// see the old offset only. Operations that start after do has returned see the new offset only.
 func (r *recorder) step(began time.Time, offset int64, do func()) {
 	r.mu.Lock()
 	if len(r.regimes) == 0 {
@@ -100,7 +100,7 @@ func (r *recorder) step(began time.Time, offset int64, do func()) {
 	r.regimes = append(r.regimes, regime{from: time.Now(), offset: offset})
 }
 
-// place puts all operations into the time of the servers' clock.
+// place converts the times of all operations to the servers' clock.
 func (r *recorder) place() {
 	for i := range r.history {
 		c := r.history[i].Input.(call)
@@ -110,7 +110,7 @@ func (r *recorder) place() {
 	}
 }
 
-// during puts a call into the time of the servers' clock.
+// during converts the times of a call to the servers' clock.
 func (r *recorder) during(c *call, from, to time.Time) {
 	if c.ledBy.is() {
 		c.from, c.to = c.ledBy.from, c.ledBy.to
@@ -138,11 +138,11 @@ func (r *recorder) during(c *call, from, to time.Time) {
 	c.from, c.to = c.from+least, c.to+most
 }
 
-// Steps are followed at once, so that the models need no guard.
+// The servers follow a step at once, so the models need not know the clock guard.
 var steppedArgs = []string{"--clock-jump-limit", "0"}
 
-// drawOffset gives another offset: the clock stands still for less than a second, or is set back or
-// forward.
+// drawOffset returns another offset. The clock stands still for less than a second, or is set back
+// or forward.
 func drawOffset(rng *rand.Rand, offset int64) int64 {
 	by := []int64{300, 5000, 3_700_000}[rng.IntN(3)]
 	if rng.IntN(2) == 0 {
@@ -151,7 +151,7 @@ func drawOffset(rng *rand.Rand, offset int64) int64 {
 	return offset + by
 }
 
-// stepClock has the clock of a server step while clients work.
+// stepClock steps the clock of a server while clients work.
 func (r *recorder) stepClock(t *testing.T, s *testkit.Server, offset int64) {
 	t.Helper()
 	r.step(time.Now(), offset, func() { setClock(t, s, offset); followed(t, s, offset) })
@@ -167,7 +167,7 @@ func setClock(t *testing.T, s *testkit.Server, offset int64) {
 	})
 }
 
-// followed waits until a server's time is that of its clock.
+// followed waits until a server's time follows its clock.
 func followed(t *testing.T, s *testkit.Server, offset int64) {
 	t.Helper()
 	await.Until(t, "the server's time follows its clock", func() bool { return follows(s, offset) })
@@ -180,13 +180,13 @@ func follows(s *testkit.Server, offset int64) bool {
 	return err == nil && got.UnixMilli() <= time.Now().UnixMilli()+offset
 }
 
-// steppedAt gives the arguments of a server whose clock is so far ahead.
+// steppedAt returns the arguments of a server whose clock is ahead by an offset.
 func steppedAt(args []string, offset int64) []string {
 	return append(slices.Clone(args), "--debug-clock-offset", fmt.Sprint(offset))
 }
 
-// TestDuring: an operation beside a step has the instants of both clocks, and others have those of
-// one.
+// TestDuring: an operation that overlaps a step may run at the instants of both clocks. Any other
+// may run at those of one clock.
 func TestDuring(t *testing.T) {
 	began := time.UnixMilli(1000)
 	after := func(ms int64) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }

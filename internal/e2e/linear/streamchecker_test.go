@@ -10,7 +10,7 @@ import (
 // TestStreamChecker is TestChecker for streams.
 func TestStreamChecker(t *testing.T) {
 	const ms = 1_000_000
-	// op runs from from to to; without replies it is lost.
+	// op returns an operation from from to to. Without replies it is lost.
 	op := func(from, to int64, way string, commands []command, replies ...any) porcupine.Operation {
 		o := outcome{lost: replies == nil, replies: replies}
 		return porcupine.Operation{

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// streamed is the workload of streams with groups of consumers. It knows the IDs that its client
+// streamed is the workload of streams with consumer groups. It remembers the IDs that its client
 // has seen.
 type streamed struct {
 	seen [groups][groupKeys][]id // the latest ones, oldest first
-	// Those of entries that the client was given and has not acknowledged.
+	// The IDs of entries that the client was given and has not acknowledged.
 	got [groups][groupKeys][]id
 }
 
 const (
 	seenMost  = 12
 	consumers = 3
-	// chosen is the stream whose IDs clients choose in part (1-*), and that they delete. IDs of the
-	// others are the server's choice.
+	// chosen is the stream in which clients choose a part of the IDs (1-*), and delete entries. In
+	// the others the server chooses the IDs.
 	chosen = 1
-	// awaited is the stream for which most wait who do, so that there are several at a time.
+	// awaited is the stream that most blocking commands wait for, so that several wait at a time.
 	awaited = 2
 )
 
-// id is an entry's ID, the zero value none or one that is not known.
+// id is an entry's ID. The zero value means none, or an unknown one.
 type id struct{ ms, seq uint64 }
 
 func (i id) String() string { return fmt.Sprintf("%d-%d", i.ms, i.seq) }
@@ -44,7 +44,7 @@ func parseID(text string) id {
 	return id{i, j}
 }
 
-// streamOptions are what only commands on streams have.
+// streamOptions has the options that only commands on streams have.
 type streamOptions struct {
 	of       int // the group, 0 or 1
 	consumer string
@@ -59,7 +59,7 @@ type streamOptions struct {
 // forever is BLOCK 0.
 const forever = -1
 
-// shown is an entry in a reply. Of one that is gone only the ID is there.
+// shown is an entry in a reply. A deleted entry has only its ID.
 type shown struct {
 	id    id
 	value string
@@ -87,13 +87,13 @@ type groupShown struct {
 	last    id
 }
 
-// streamVerbs must all have done something in a history worth the name.
+// streamVerbs are the commands that must have had an effect in every useful history.
 var streamVerbs = []string{
 	"XADD", "XLEN", "XRANGE", "XREAD", "XREADGROUP", "XACK", "XPENDING", "XINFO GROUPS", "XCLAIM",
 	"XAUTOCLAIM", "XNACK", "XDEL", "XTRIM",
 }
 
-// did says whether a reply shows that there was something to do.
+// did reports whether a reply shows that the command had an effect.
 func did(reply any) bool {
 	switch r := reply.(type) {
 	case nil, refusal:
@@ -180,7 +180,7 @@ func (s *streamed) draw(c *client, group int, way string, i int) command {
 	return cmd
 }
 
-// drawRare makes a command of those that change more than some entries.
+// drawRare draws one of the commands that change more than a few entries.
 func drawRare(rng *rand.Rand, cmd *command) {
 	switch rng.IntN(6) {
 	case 0:
@@ -196,7 +196,7 @@ func drawRare(rng *rand.Rand, cmd *command) {
 	}
 }
 
-// drawBlock is for how long to wait. Scripts may not ask for that.
+// drawBlock returns how long a command waits. In scripts it never waits.
 func drawBlock(rng *rand.Rand, way string) time.Duration {
 	switch {
 	case way == "EVAL" || rng.IntN(2) == 0:
@@ -207,8 +207,8 @@ func drawBlock(rng *rand.Rand, way string) time.Duration {
 	return time.Duration(1+rng.IntN(60)) * time.Millisecond
 }
 
-// drawID draws one of the IDs that the client has seen, mostly one of the last, or (own) mostly one
-// that it was given.
+// drawID draws an ID that the client has seen, mostly a recent one. With own it draws mostly an ID
+// that the client was given.
 func (s *streamed) drawID(rng *rand.Rand, group, key int, own bool) id {
 	if got := &s.got[group][key]; own && len(*got) > 0 && rng.IntN(4) > 0 {
 		at := rng.IntN(len(*got))
@@ -274,7 +274,7 @@ func (s *streamed) words(group int, cmd command) (words []any) {
 	return words
 }
 
-// newID is the ID that XADD asks for.
+// newID returns the ID argument of XADD.
 func (cmd command) newID() string {
 	if cmd.key == chosen {
 		return "1-*"
@@ -282,7 +282,7 @@ func (cmd command) newID() string {
 	return "*"
 }
 
-// readWords are those of XREADGROUP and XREAD.
+// readWords returns the arguments of XREADGROUP and XREAD.
 func (cmd command) readWords(key, of string) (words []any) {
 	from := cmd.id.String()
 	if cmd.verb == "XREADGROUP" {
@@ -337,7 +337,7 @@ func (s *streamed) read(group int, cmd command, reply any) any {
 	return reply
 }
 
-// entries reads a list of entries, those that the client has been given among them.
+// entries parses a list of entries. It remembers the IDs of those that the client has been given.
 func (s *streamed) entries(group int, cmd command, reply any) []shown {
 	list := []shown{}
 	for _, item := range reply.([]any) {
@@ -364,7 +364,7 @@ func (s *streamed) note(group, key int, seen id) {
 
 func lastOf(list []id) []id { return list[max(0, len(list)-seenMost):] }
 
-// onlyStream gives the entries of the one stream in a reply of RESP2 or RESP3.
+// onlyStream returns the entries of the only stream in a reply of RESP2 or RESP3.
 func onlyStream(reply any) any {
 	if streams, ok := reply.(map[any]any); ok {
 		for _, entries := range streams {
@@ -374,7 +374,7 @@ func onlyStream(reply any) any {
 	return reply.([]any)[0].([]any)[1]
 }
 
-// groupsShown reads the reply to XINFO GROUPS.
+// groupsShown parses the reply to XINFO GROUPS.
 func groupsShown(reply any) []groupShown {
 	list := []groupShown{}
 	for _, item := range reply.([]any) {

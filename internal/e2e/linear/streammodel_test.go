@@ -8,12 +8,12 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of the streams of one group of keys, as the other model has strings.
+// The model of the streams of one group of keys. The other model is for strings.
 //
-// A stream is the list of all entries that were added since the key came, those that are deleted
-// too. An entry's place in it never changes, and IDs ascend along it; so a group's last delivered
-// ID, and what is pending, are places. The ID of an entry whose addition was lost is known only
-// once a reply shows it: any between its neighbours' is right then.
+// A stream is the list of all entries that were added since the key was created, including deleted
+// ones. An entry's index in this list never changes, and IDs ascend along the list. So a group's
+// last delivered ID and its pending entries are indexes. If the addition of an entry was lost, its
+// ID is unknown until a reply shows it. Any ID between those of its neighbours is right then.
 
 var streamGroups = [...]string{"a", "b"}
 
@@ -36,12 +36,13 @@ type consumerGroup struct {
 	there   bool
 	last    int       // how many of the log are before or at the last delivered ID
 	pending []pending // by place
-	// back: SETID has moved last back, which wakes nobody, and nothing was added since.
+	// back: SETID has moved last back, and no entry was added since. Moving last back wakes no
+	// client.
 	back bool
 }
 
-// pending is an entry that was delivered and not acknowledged, at no consumer ("") if it was given
-// back.
+// pending is an entry that was delivered and not acknowledged. If it was given back, its consumer
+// is "".
 type pending struct {
 	at       int
 	consumer string
@@ -89,8 +90,8 @@ func (s streams) equal(o streams) bool {
 	})
 }
 
-// run applies the commands and says whether the replies are right; those of a lost operation are
-// not known.
+// run applies the commands and reports whether the replies are right. The replies of a lost
+// operation are unknown.
 func (s *streams) run(commands []command, o outcome) bool {
 	for i, cmd := range commands {
 		var reply any = unknown{}
@@ -107,10 +108,10 @@ func (s *streams) run(commands []command, o outcome) bool {
 // unknown is the reply of a lost operation.
 type unknown struct{}
 
-// is says whether a reply can be what is wanted.
+// is reports whether a reply can be the wanted one.
 func is(reply, want any) bool { return reply == unknown{} || reply == want }
 
-// refused says whether a reply can be an error of this kind.
+// refused reports whether a reply can be an error of this kind.
 func refused(reply any, kind string) bool {
 	text, ok := reply.(refusal)
 	return reply == unknown{} || ok && strings.HasPrefix(string(text), kind+" ")
@@ -214,10 +215,10 @@ func number(done bool) int64 {
 	return 0
 }
 
-// length is how many entries there are.
+// length returns the number of entries that are not deleted.
 func (s *stream) length() int { return len(s.live(0, len(s.log))) }
 
-// live gives the places of entries that are there, from one place to before another.
+// live returns the indexes in [from, to) of the entries that are not deleted.
 func (s *stream) live(from, to int) (list []int) {
 	for i := from; i < to; i++ {
 		if !s.log[i].gone {
@@ -227,12 +228,12 @@ func (s *stream) live(from, to int) (list []int) {
 	return list
 }
 
-// find gives the place of an entry, -1 if there never was one with this ID.
+// find returns the index of an entry, or -1 if no entry ever had this ID.
 func (s *stream) find(wanted id) int {
 	return slices.IndexFunc(s.log, func(e logged) bool { return e.id == wanted && wanted != id{} })
 }
 
-// begin gives the place where a group begins.
+// begin returns the index at which a group begins.
 func (s *stream) begin(from string) int {
 	if from == "$" {
 		return len(s.log)
@@ -240,7 +241,7 @@ func (s *stream) begin(from string) int {
 	return 0
 }
 
-// learn takes the ID of an entry from a reply.
+// learn takes the ID of an entry from a reply. It reports whether the ID can be right.
 func (s *stream) learn(at int, shown id) bool {
 	if e := &s.log[at]; e.id != (id{}) {
 		return e.id == shown
@@ -265,7 +266,7 @@ func (s *stream) learn(at int, shown id) bool {
 	return true
 }
 
-// shows says whether a reply can be the entries at these places.
+// shows reports whether a reply can be the entries at these indexes.
 func (s *stream) shows(reply any, places []int) bool {
 	if reply == (unknown{}) {
 		return true
@@ -284,7 +285,7 @@ func (s *stream) shows(reply any, places []int) bool {
 	return true
 }
 
-// add is XADD. IDs of the chosen stream follow from the one before.
+// add is XADD. In the chosen stream each ID follows from the one before.
 func (s *stream) add(cmd command, reply any) bool {
 	e := logged{value: cmd.data}
 	if cmd.key == chosen {
@@ -305,7 +306,7 @@ func (s *stream) add(cmd command, reply any) bool {
 	return reply == unknown{} || ok && s.learn(len(s.log)-1, added)
 }
 
-// trim removes the oldest entries but n, and says how many.
+// trim removes all but the n latest entries, and returns how many it removed.
 func (s *stream) trim(n int) int64 {
 	live := s.live(0, len(s.log))
 	live = live[:max(0, len(live)-n)]
@@ -328,7 +329,7 @@ func (s *stream) readAfter(cmd command, reply any) bool {
 	return s.shows(reply, list)
 }
 
-// upTo is the begin of a list as COUNT bounds it.
+// upTo returns the first n elements of a list, or all if n is 0, like COUNT.
 func upTo[T any](n int, list []T) []T {
 	if n > 0 && len(list) > n {
 		return list[:n]
@@ -347,7 +348,7 @@ func (s *stream) create(cmd command, reply any) bool {
 	return is(reply, "OK")
 }
 
-// find gives where an entry is among the pending ones.
+// find returns the index of an entry in the list of pending ones.
 func (g *consumerGroup) find(at int) (int, bool) {
 	return slices.BinarySearchFunc(g.pending, at, func(p pending, at int) int { return p.at - at })
 }
@@ -376,7 +377,8 @@ func (s *stream) deliver(g *consumerGroup, cmd command, reply any) bool {
 	return s.shows(reply, list)
 }
 
-// history is XREADGROUP with an ID: what is pending at the consumer, the deleted ones by their IDs.
+// history is XREADGROUP with an ID: it returns the consumer's pending entries, deleted ones as IDs
+// only.
 func (s *stream) history(g *consumerGroup, cmd command, reply any) bool {
 	var list []int
 	for i := range g.pending {
@@ -390,8 +392,8 @@ func (s *stream) history(g *consumerGroup, cmd command, reply any) bool {
 	return s.shows(reply, list)
 }
 
-// take makes pending entries a consumer's. Those that the stream does not have any more are pending
-// no longer.
+// take gives pending entries to a consumer. Entries that the stream has deleted are no longer
+// pending.
 func (s *stream) take(g *consumerGroup, list []pending, consumer string) (taken, gone []int) {
 	for _, p := range list {
 		if s.log[p.at].gone {

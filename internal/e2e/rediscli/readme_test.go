@@ -15,7 +15,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// readme is README.md, and root the directory in which it stands.
+// readme returns README.md and the directory that contains it.
 func readme(t *testing.T) (text, root string) {
 	t.Helper()
 	root, err := testkit.Root()
@@ -29,7 +29,7 @@ func readme(t *testing.T) (text, root string) {
 	return string(b), root
 }
 
-// block is the only block of a kind in a text.
+// block returns the only block of a kind in a text.
 func block(t *testing.T, text, begin string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(text, begin+"\n")
@@ -40,7 +40,7 @@ func block(t *testing.T, text, begin string) string {
 	return inside
 }
 
-// bash runs a script, and gives what it prints. What the script has started ends with it.
+// bash runs a script and returns its output. Processes that the script has started end with it.
 func bash(t *testing.T, script string) string {
 	t.Helper()
 	var errs bytes.Buffer
@@ -54,8 +54,8 @@ func bash(t *testing.T, script string) string {
 	return string(out)
 }
 
-// TestReadmeSession runs the session of README.md, line by line in one shell, with a port and a
-// directory of its own.
+// TestReadmeSession runs the session of README.md line by line in one shell, with its own port and
+// directory.
 func TestReadmeSession(t *testing.T) {
 	t.Parallel()
 	text, _ := readme(t)
@@ -95,15 +95,15 @@ func TestReadmeSession(t *testing.T) {
 	}
 }
 
-// instant is one in Unix ms.
+// instant matches a time in Unix ms.
 var instant = regexp.MustCompile(`\b\d{13}\b`)
 
-// untimed leaves open which instants a text has.
+// untimed replaces all instants in a text by INSTANT.
 func untimed(text string) string {
 	return instant.ReplaceAllString(strings.TrimRight(text, " \n"), "INSTANT")
 }
 
-// TestReadmeMove copies the keys of a Redis to a Keyp by the line of README.md.
+// TestReadmeMove copies the keys of a Redis to a Keyp with the command line of README.md.
 func TestReadmeMove(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the line is for GNU's xargs")
@@ -130,7 +130,7 @@ func TestReadmeMove(t *testing.T) {
 	}
 }
 
-// TestReadmeProgram: the program of README.md is a part of an example, which has its own test.
+// TestReadmeProgram: the program in README.md is a part of an example, which has its own test.
 func TestReadmeProgram(t *testing.T) {
 	text, root := readme(t)
 	example, err := os.ReadFile(filepath.Join(root, "docs", "examples", "session", "main.go"))

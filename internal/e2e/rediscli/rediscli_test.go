@@ -29,8 +29,8 @@ func newCLI(t *testing.T, server *testkit.Server) cli {
 	return cli{t, testkit.Program(t, "redis-cli"), server.Port()}
 }
 
-// run gives what redis-cli prints with these arguments and this input; a failure of
-// redis-cli fails the test.
+// run returns what redis-cli prints with these arguments and this input. If redis-cli fails, the
+// test fails.
 func (c cli) run(input io.Reader, args ...string) string {
 	c.t.Helper()
 	output, err := c.try(input, args...)
@@ -49,7 +49,7 @@ func (c cli) try(input io.Reader, args ...string) (output string, err error) {
 	return string(both), err
 }
 
-// both runs a test on Keyp, and on redis-server as a check on the test itself.
+// both runs a test on Keyp, and on redis-server to check the test itself.
 func both(t *testing.T, test func(t *testing.T, s *testkit.Server)) {
 	t.Run("keyp", func(t *testing.T) {
 		t.Parallel()
@@ -61,7 +61,7 @@ func both(t *testing.T, test func(t *testing.T, s *testkit.Server)) {
 	})
 }
 
-// TestCommands gives commands as arguments, in the formats that redis-cli knows.
+// TestCommands passes commands as arguments, with the output formats of redis-cli.
 func TestCommands(t *testing.T) {
 	tests := []struct {
 		args   string
@@ -102,7 +102,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// TestSession gives lines on standard input, as in a session.
+// TestSession passes lines on standard input, as in a session.
 func TestSession(t *testing.T) {
 	const session = `PING
 SET a 1
@@ -152,7 +152,7 @@ ERR wrong number of arguments for 'incr' command
 	})
 }
 
-// TestExitStatus: with -e an error shows in redis-cli's exit status.
+// TestExitStatus: with -e, redis-cli's exit status shows an error.
 func TestExitStatus(t *testing.T) {
 	both(t, func(t *testing.T, s *testkit.Server) {
 		c := newCLI(t, s)
@@ -185,7 +185,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestPipe is mass insertion: 100,000 commands as one stream.
+// TestPipe tests mass insertion: 100,000 commands as one stream.
 func TestPipe(t *testing.T) {
 	const keys = 100_000
 	var stream bytes.Buffer
@@ -215,7 +215,7 @@ func TestPipe(t *testing.T) {
 	s.Start()
 	check()
 
-	// Errors among the commands are counted and end nothing.
+	// redis-cli counts errors among the commands and goes on.
 	stream.Reset()
 	for i := range 1000 {
 		fmt.Fprintf(&stream, "SET k%d v\r\nGET\r\n", i)
@@ -227,7 +227,7 @@ func TestPipe(t *testing.T) {
 	s.Stop()
 }
 
-// TestKeyspaceTools uses what walks the keyspace.
+// TestKeyspaceTools runs the options of redis-cli that walk the keyspace.
 func TestKeyspaceTools(t *testing.T) {
 	both(t, func(t *testing.T, s *testkit.Server) {
 		c := newCLI(t, s)
@@ -263,7 +263,7 @@ func TestKeyspaceTools(t *testing.T) {
 	})
 }
 
-// TestWatchingTools uses what looks at the server.
+// TestWatchingTools runs the options of redis-cli that watch the server.
 func TestWatchingTools(t *testing.T) {
 	both(t, func(t *testing.T, s *testkit.Server) {
 		c := newCLI(t, s)
@@ -294,7 +294,7 @@ func TestWatchingTools(t *testing.T) {
 	})
 }
 
-// stat reads some lines of --stat, which goes on until it is ended.
+// stat reads some lines of --stat, which runs until it is stopped.
 func stat(t *testing.T, c cli) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(await.Context(t))

@@ -19,9 +19,9 @@ import (
 // aclUsers is how many users each ACL SAVE writes.
 const aclUsers = 50
 
-// TestACLFileOverKills kills the server in the middle of ACL SAVE and at other times. The next
-// one has the users of one ACL SAVE, all of them: the last that was acknowledged, or one that
-// was under way then.
+// TestACLFileOverKills kills the server in the middle of ACL SAVE and at other times. After the
+// restart the server has all users of one ACL SAVE: of the last acknowledged one, or of one that
+// was running at the kill.
 func TestACLFileOverKills(t *testing.T) {
 	rounds := max(3, allRounds(t)/8)
 	seed := testkit.Seed(t)
@@ -92,7 +92,7 @@ func TestACLFileOverKills(t *testing.T) {
 var aclLine = regexp.MustCompile(
 	`^user user\d+ on sanitize-payload #[0-9a-f]{64} ~v(\d+) resetchannels -@all \+get$`)
 
-// aclVersion is the version of the server's users, which must all be of one.
+// aclVersion returns the version of the server's users. All users must have the same version.
 func aclVersion(t *testing.T, s *testkit.Server) int {
 	t.Helper()
 	list, err := s.Client(2).ACLList(ctx).Result()
@@ -120,8 +120,8 @@ func aclVersion(t *testing.T, s *testkit.Server) int {
 	return n
 }
 
-// TestACLOverRestarts: users that CONFIG REWRITE has kept are there again, as they were, those
-// of an ACL file as well; and a server with users that it cannot make sense of does not start.
+// TestACLOverRestarts: users that CONFIG REWRITE or an ACL file has kept are there again,
+// unchanged. A server with users that it cannot parse does not start.
 func TestACLOverRestarts(t *testing.T) {
 	dir := t.TempDir()
 	conf, file := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "users.acl")

@@ -17,8 +17,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// queueTest is a server with two queues, those who push and those who wait for what is
-// pushed. Each pusher numbers its items ("0:17") and uses one queue.
+// queueTest is a server with two queues, with clients that push items and clients that wait for
+// items. Each pusher numbers its items ("0:17") and uses one queue.
 type queueTest struct {
 	t        *testing.T
 	server   *testkit.Server
@@ -30,18 +30,18 @@ type queueTest struct {
 	progress chan struct{}
 }
 
-// pusher is one who pushes.
+// pusher is a client that pushes.
 type pusher struct {
 	next  int
 	acked []int // numbers that the server acknowledged
 }
 
-// taker is one who waits, and what it got, in order.
+// taker is a client that waits, with the items it got, in order.
 type taker struct{ got []string }
 
-// TestBlockingOverKills has some push and others wait while the server is killed again and
-// again. Nothing that was acknowledged is delivered twice, nothing is lost but what was on
-// its way to a client when the server ended, and all that comes is in order.
+// TestBlockingOverKills lets clients push and wait while the server is killed again and again. No
+// acknowledged item is delivered twice. The only items that may be lost were on their way to a
+// client when the server ended. All delivered items are in order.
 func TestBlockingOverKills(t *testing.T) {
 	rounds := 6
 	if n, err := strconv.Atoi(os.Getenv("KEYP_KILLS")); err == nil {
@@ -56,7 +56,7 @@ func TestBlockingOverKills(t *testing.T) {
 	q.check()
 }
 
-// round lets everybody work until some items have come through, and ends the server.
+// round lets all clients work until some items have come through, and then ends the server.
 func (q *queueTest) round(stop bool) {
 	q.progress = make(chan struct{}, 1<<16)
 	var all sync.WaitGroup
@@ -99,7 +99,7 @@ func (q *queueTest) round(stop bool) {
 
 func queueOf(pusher int) string { return fmt.Sprint("q", pusher%2) }
 
-// push pushes until the server has gone.
+// push pushes items until the server has gone.
 func (q *queueTest) push(i int) {
 	client := q.server.Client(2 + i%2)
 	defer client.Close()
@@ -113,7 +113,7 @@ func (q *queueTest) push(i int) {
 	}
 }
 
-// take takes until the server has gone.
+// take takes items until the server has gone.
 func (q *queueTest) take(w *taker, next func(*redis.Conn) (string, error)) {
 	client := q.server.Client(3)
 	defer client.Close()
@@ -135,7 +135,7 @@ func (q *queueTest) take(w *taker, next func(*redis.Conn) (string, error)) {
 	}
 }
 
-// check looks for every item.
+// check checks that every item was delivered, is still in its queue, or may be lost.
 func (q *queueTest) check() {
 	t := q.t
 	c := q.server.Client(2)
@@ -195,7 +195,8 @@ func (q *queueTest) check() {
 	if most := q.ends * len(q.poppers); lost > most {
 		t.Errorf("%d items are lost; no more than %d can have been on their way", lost, most)
 	}
-	// Of what was taken before an end each pusher's last one may not have been acknowledged.
+	// The last item that each pusher sent before an end may have been taken without being
+	// acknowledged.
 	if acked < q.ends*(q.minimum-len(q.pushers)) {
 		t.Errorf("%d items were pushed", acked)
 	}
@@ -203,7 +204,7 @@ func (q *queueTest) check() {
 		acked, q.ends, lost)
 }
 
-// inOrder checks that the items of each pusher are in the order in which it pushed them.
+// inOrder checks that the items of each pusher are in the order in which the client pushed them.
 func (q *queueTest) inOrder(place string, items []string) {
 	last := map[int]int{}
 	for _, item := range items {

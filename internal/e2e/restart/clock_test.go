@@ -14,9 +14,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestClockSteps has the server's clock step by hours either way, while it runs and over
-// restarts, and looks at keys and fields of hashes after each step: what a look or an event
-// has shown as expired stays gone, what has not come to its deadline is there, and no deadline
+// TestClockSteps steps the server's clock by hours in both directions, while the server runs and
+// over restarts. After each step it checks keys and fields of hashes. A key that a reply or an
+// event has shown as expired stays gone. A key whose deadline has not come is there. No deadline
 // moves.
 func TestClockSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
@@ -40,8 +40,8 @@ func TestClockSteps(t *testing.T) {
 	c.end()
 }
 
-// TestKillsInMassExpiry kills the server while thousands of keys expire at one instant, which
-// clients see and hear, and starts it again, half of the times with the clock set back.
+// TestKillsInMassExpiry kills the server while thousands of keys expire at one instant and clients
+// observe that. It starts the server again, half of the times with the clock set back.
 func TestKillsInMassExpiry(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	rounds, keys := 2, 2000
@@ -63,10 +63,10 @@ func TestKillsInMassExpiry(t *testing.T) {
 	c.end()
 }
 
-// dueValue is what all keys and fields of TestClockSteps have.
+// dueValue is the value of all keys and fields in TestClockSteps.
 var dueValue = strings.Repeat("v", 1000)
 
-// dueKey is a key, or a field of a hash of its own; its name is used once.
+// dueKey is a key, or the field of a hash with only this field. Each name is used once.
 type dueKey struct {
 	deadline int64 // 0: none
 	high     int64 // the latest that the server's clock can have shown since
@@ -84,7 +84,7 @@ type clockRun struct {
 	mu    sync.Mutex
 	heard map[string]bool // names that events reported
 
-	// How many names there were, and for the log.
+	// The number of names so far, and counters for the test's log.
 	named, restarts, seenGone int
 }
 
@@ -99,7 +99,7 @@ func newClockRun(t *testing.T, rng *rand.Rand) *clockRun {
 	return c
 }
 
-// end stops the server, for which all must be sound.
+// end stops the server and checks its files.
 func (c *clockRun) end() {
 	c.t.Helper()
 	c.expired()
@@ -112,7 +112,8 @@ func (c *clockRun) end() {
 		c.named, c.seenGone, len(c.heard))
 }
 
-// expired has something expire if nothing has yet, as the steps that were drawn may have it.
+// expired waits until something has been seen expired and reported. The steps that were drawn may
+// not have had that effect.
 func (c *clockRun) expired() {
 	c.t.Helper()
 	await.Until(c.t, "keys are seen gone, and reported", func() bool {
@@ -129,7 +130,7 @@ func (c *clockRun) expired() {
 	})
 }
 
-// now is what the server's clock shows, give or take the time of a request.
+// now is the time of the server's clock, apart from the duration of a request.
 func (c *clockRun) now() int64 { return time.Now().UnixMilli() + c.offset }
 
 // listen collects events until the server ends.
@@ -167,7 +168,7 @@ func (c *clockRun) settle() {
 	})
 }
 
-// write adds keys whose deadlines are near, hours away, or none.
+// write adds keys whose deadlines are near or hours away, and keys without a deadline.
 func (c *clockRun) write(n int) {
 	pipe := c.server.Client(3).Pipeline()
 	for range n {
@@ -186,7 +187,7 @@ func (c *clockRun) write(n int) {
 	}
 }
 
-// send has a key or field written, under a new name.
+// send adds a command to pipe that writes a key or field with a new name.
 func (c *clockRun) send(pipe redis.Pipeliner, k *dueKey) {
 	name := fmt.Sprint("k", c.named)
 	switch {
@@ -203,8 +204,8 @@ func (c *clockRun) send(pipe redis.Pipeliner, k *dueKey) {
 	c.named++
 }
 
-// expireAtOnce has many keys and fields expire at one instant, and the server killed about
-// then.
+// expireAtOnce makes many keys and fields expire at one instant, and kills the server at about that
+// time.
 func (c *clockRun) expireAtOnce(n int) {
 	instant := c.now() + 300 + int64(n)/10
 	pipe := c.server.Client(3).Pipeline()
@@ -228,7 +229,7 @@ func (c *clockRun) expireAtOnce(n int) {
 	c.restart([]int64{0, -hour * 1000}[c.rng.IntN(2)])
 }
 
-// watch notes what is gone of n keys until the server is.
+// watch notes which of n keys are gone, until the server has gone.
 func (c *clockRun) watch(rng *rand.Rand, from, n int) {
 	client := c.server.Client(2)
 	defer client.Close()
@@ -246,7 +247,7 @@ func (c *clockRun) watch(rng *rand.Rand, from, n int) {
 	}
 }
 
-// watchAll is watch by a walk over all keys.
+// watchAll does the same as watch, with a scan of all keys.
 func (c *clockRun) watchAll(from, n int) {
 	client := c.server.Client(2)
 	defer client.Close()
@@ -278,7 +279,7 @@ func (c *clockRun) step() {
 		do(c.t, c.server.Client(2), "DEBUG", "CLOCK-OFFSET", offset)
 		c.risen()
 		c.offset = offset
-		// So that the reaper is at any point.
+		// The reaper may be at any point of its work then.
 		await.Pass(time.Duration(c.rng.IntN(30)) * time.Millisecond)
 		return
 	}
@@ -303,14 +304,14 @@ func (c *clockRun) restart(offset int64) {
 	c.restarts++
 }
 
-// risen notes how far the clock has come.
+// risen records, for each key, the latest time that the clock has shown.
 func (c *clockRun) risen() {
 	for _, k := range c.keys {
 		k.high = max(k.high, c.now())
 	}
 }
 
-// look holds every key and field against what is known of it.
+// look compares every key and field with the test's knowledge of it.
 func (c *clockRun) look() {
 	c.t.Helper()
 	c.mu.Lock()
@@ -351,7 +352,7 @@ func (c *clockRun) look() {
 	}
 }
 
-// read gives the deadlines of all that is there: -1 as 0.
+// read returns the deadlines of all existing keys and fields, 0 for those without one.
 func (c *clockRun) read() map[string]int64 {
 	values, deadlines := map[string]*redis.Cmd{}, map[string]*redis.Cmd{}
 	pipe := c.server.Client(3).TxPipeline() // at one instant

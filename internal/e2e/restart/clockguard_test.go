@@ -11,7 +11,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// clockFields are those of KEYP.CLOCK INFO.
+// clockFields returns the fields of KEYP.CLOCK INFO.
 func clockFields(t *testing.T, c *redis.Client) map[any]any {
 	t.Helper()
 	reply, err := c.Do(ctx, "KEYP.CLOCK", "INFO").Result()
@@ -22,10 +22,11 @@ func clockFields(t *testing.T, c *redis.Client) map[any]any {
 	return fields
 }
 
-// TestClockGuard has the server's clock step forward by a day, while it runs and while it is down.
-// Nothing that is due only by the step expires, whether the server is killed or stopped meanwhile,
-// until the step is confirmed; then deadlines of commands that counted from the guarded time are as
-// far away as before, and others are not. When the clock goes back, nothing has happened.
+// TestClockGuard steps the server's clock forward by a day, while the server runs and while it is
+// down. Keys that are due only because of the step do not expire until the step is confirmed. A
+// kill or a stop of the server does not change that. After the confirmation, deadlines that
+// commands set relative to the guarded time are as far away as before. Other deadlines are not. If
+// the clock goes back instead, nothing changes.
 func TestClockGuard(t *testing.T) {
 	const day = 24 * hour * 1000
 	s := testkit.Keyp(t, small...)

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A collection's data in the model is JSON: of a map of fields, a slice of elements, a map
-// of members or of scores. Maps come out sorted, so equal ones are equal texts. An empty
-// collection is no key.
+// In the model a collection's data is JSON: a map of fields, a slice of elements, or a map of
+// members or scores. JSON sorts maps, so equal collections have equal texts. An empty collection
+// does not exist as a key.
 
-// field is one of a hash. Its deadline is in Unix ms, 0: none.
+// field is a field of a hash. Its deadline is in Unix ms, 0 if it has none.
 type field struct {
 	Value    string
 	Deadline int64
@@ -26,13 +26,13 @@ type (
 	scores  map[string]int64
 )
 
-// fieldNames are all that hashes have, so that a look can ask for each one's deadline.
+// fieldNames are all fields that hashes can have, so that a check can ask for the deadline of each.
 var fieldNames = []string{"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7"}
 
-// kind is the letter in a key's name that says what it may hold: see writer.keys.
+// kind returns the letter in a key's name that stands for the types it may hold: see writer.keys.
 func (n name) kind() string { return strings.Split(n.key, ":")[1] }
 
-// load gives a collection as the model has it, empty if there is none.
+// load returns a collection of the model, empty if it does not exist.
 func load[T any](s state, n name) (v T) {
 	if e, ok := s[n]; ok {
 		if err := json.Unmarshal([]byte(e.data), &v); err != nil {
@@ -42,7 +42,7 @@ func load[T any](s state, n name) (v T) {
 	return v
 }
 
-// save puts one back, with the deadline that the key has.
+// save stores a collection in the model. The key keeps its deadline.
 func save(s state, n name, v any, length int) {
 	e := s[n]
 	e.data = text(v)
@@ -57,7 +57,8 @@ func text(v any) string {
 	return string(b)
 }
 
-// changeMap is a command that changes a collection with names; change replies.
+// changeMap returns a command that changes a collection with names. change makes the change in the
+// model and returns the reply.
 func changeMap[T ~map[string]V, V any](n name, change func(v T) any, args ...any) op {
 	return op{args, []name{n}, func(s state, _ span) any {
 		v := load[T](s, n)
@@ -106,7 +107,8 @@ func hdel(n name, names ...string) op {
 	}, args...)
 }
 
-// hpexpireAt gives a field a deadline that no test lives to see, or takes it away with 0.
+// hpexpireAt sets the deadline of a field to a time far after the test, or removes it if deadline
+// is 0.
 func hpexpireAt(n name, f string, deadline int64) op {
 	args := []any{"HPEXPIREAT", n.key, deadline, "FIELDS", 1, f}
 	if deadline == 0 {
@@ -210,7 +212,7 @@ func srem(n name, m string) op {
 	}, "SREM", n.key, m)
 }
 
-// sunionStore makes to the union of two sets.
+// sunionStore stores the union of two sets at to.
 func sunionStore(to, a, b name) op {
 	return op{[]any{"SUNIONSTORE", to.key, a.key, b.key}, []name{to, a, b},
 		func(s state, _ span) any {
@@ -261,7 +263,7 @@ func zremBelow(n name, score int64) op {
 	}, "ZREMRANGEBYSCORE", n.key, "-inf", fmt.Sprintf("(%d", score))
 }
 
-// collection draws a command about collections for a database.
+// collection draws a command on collections for a database.
 func (w *writer) collection(db int) op {
 	kind := []string{"h", "h", "l", "l", "t", "z", "x"}[w.rng.IntN(7)]
 	n, other := w.name(db, kind, w.rng.IntN(collectionKeys)),
@@ -348,8 +350,8 @@ func (w *writer) list(n name, value string) op {
 	return push(n, w.rng.IntN(2) == 0, value, "second")
 }
 
-// askData asks for a key's data in a pipeline. What it gives says, once the pipeline has
-// run, what was found, as the model has it.
+// askData adds a request for a key's data to a pipeline. After the pipeline has run, the returned
+// function gives the data in the form of the model.
 func askData(pipe redis.Pipeliner, n name) func() (data string, ok bool, err error) {
 	switch n.kind() {
 	case "h", "x":
@@ -397,7 +399,7 @@ func askData(pipe redis.Pipeliner, n name) func() (data string, ok bool, err err
 	}
 }
 
-// matchesFields is state.matches for a hash whose fields may end at any moment.
+// matchesFields is like state.matches, for a hash whose fields may expire at any moment.
 func (s state) matchesFields(n name, k seen, at span) bool {
 	var shown fields
 	if k.there {

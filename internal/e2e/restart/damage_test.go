@@ -17,8 +17,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// newestSegment gives the last log segment in use. Its header says whether it is one
-// (storage/wal/doc.go): prepared ones have not got the number of their name in it.
+// newestSegment returns the last log segment in use. Its header shows that it is in use: a prepared
+// segment does not contain the number of its name (storage/wal/doc.go).
 func newestSegment(t testing.TB, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "wal", "wal-*.log"))
@@ -67,7 +67,7 @@ func write(t testing.TB, name string, offset int, data []byte) {
 // lastByte is the offset of the last byte that is not zero: the end of the log.
 func lastByte(data []byte) int { return len(bytes.TrimRight(data, "\x00")) - 1 }
 
-// fill writes key0, key1 … one by one, so that each is a commit of its own.
+// fill writes key0, key1 … one by one, so that each has a commit of its own.
 func fill(t testing.TB, s *testkit.Server, keys int) {
 	t.Helper()
 	c := s.Client(2)
@@ -76,8 +76,8 @@ func fill(t testing.TB, s *testkit.Server, keys int) {
 	}
 }
 
-// survivors counts the keys of fill from the first on, and fails when one beyond is there
-// or a value is not what it was.
+// survivors counts the keys of fill that are there, from the first on. It fails if a later key is
+// there or a value has changed.
 func survivors(t testing.TB, s *testkit.Server) int {
 	t.Helper()
 	c := s.Client(3)
@@ -91,7 +91,7 @@ func survivors(t testing.TB, s *testkit.Server) int {
 	return n
 }
 
-// TestGarbageAfterTheEnd has bytes behind the end of the log that nobody wrote.
+// TestGarbageAfterTheEnd writes random bytes after the end of the log.
 func TestGarbageAfterTheEnd(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	garbage := make([]byte, 3000)
@@ -102,7 +102,7 @@ func TestGarbageAfterTheEnd(t *testing.T) {
 	s := testkit.Keyp(t, small...)
 	fill(t, s, keys)
 	for name, where := range map[string]func(data []byte) int{
-		// Numbers at the end of the last record may have zeros at their own end.
+		// Numbers at the end of the last record may end with zero bytes.
 		"soon after the last record": func(data []byte) int { return lastByte(data) + 64 },
 		"at the end of the segment":  func(data []byte) int { return len(data) - len(garbage) },
 		"beyond the segment":         func(data []byte) int { return len(data) },
@@ -124,8 +124,8 @@ func TestGarbageAfterTheEnd(t *testing.T) {
 	s.Stop()
 }
 
-// TestTornTail takes back the last bytes of the log, as a power failure can with what was
-// not synced: the last command may be gone, whole, and no other.
+// TestTornTail removes the last bytes of the log, as a power failure can do with unsynced data. The
+// last command may be lost completely, and no other.
 func TestTornTail(t *testing.T) {
 	s := testkit.Keyp(t, small...)
 	for name, tear := range map[string]func(data []byte, last int) []byte{
@@ -156,7 +156,7 @@ func TestTornTail(t *testing.T) {
 	s.Stop()
 }
 
-// TestCorruptLog damages what was durable: the server must not start and pass for whole.
+// TestCorruptLog damages durable data. The server must refuse to start.
 func TestCorruptLog(t *testing.T) {
 	const keys = 100
 	s := testkit.Keyp(t, small...)

@@ -14,9 +14,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestEventsOfKeysThatExpireMeanwhile: what expires while the server is down is published when
-// it is back, once clients had time to subscribe again, and never a second time. The option is
-// one that CONFIG SET and CONFIG REWRITE have kept.
+// TestEventsOfKeysThatExpireMeanwhile: if a key expires while the server is down, the restarted
+// server publishes the event once clients had time to subscribe again. It never publishes the event
+// twice. CONFIG SET and CONFIG REWRITE have kept the option.
 func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(testing.TB, *testkit.Server){"kill": kill,
 		"stop": stop} {
@@ -29,7 +29,8 @@ func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 	}
 }
 
-// eventsOfKeysThatExpireMeanwhile says whether the delay was long enough to subscribe.
+// eventsOfKeysThatExpireMeanwhile reports whether the delay was long enough for clients to
+// subscribe.
 func eventsOfKeysThatExpireMeanwhile(t *testing.T, end func(testing.TB, *testkit.Server),
 	delay time.Duration) (inTime bool) {
 	t.Helper()
@@ -46,8 +47,8 @@ func eventsOfKeysThatExpireMeanwhile(t *testing.T, end func(testing.TB, *testkit
 	run(t, c, "CONFIG REWRITE")
 	const keys = 200
 	var deadline int64
-	// What expires before the server ends is published there, so on a busy machine the
-	// keys live for longer.
+	// Events of keys that expire before the server ends are published before the restart. So on a
+	// busy machine the keys need a longer life.
 	for life := 2 * time.Second; ; life *= 2 {
 		c := s.Client(2)
 		run(t, c, "FLUSHALL")
@@ -105,7 +106,7 @@ func eventsOfKeysThatExpireMeanwhile(t *testing.T, end func(testing.TB, *testkit
 	return true
 }
 
-// listen subscribes to all events, which are on already.
+// listen subscribes to all events, which are already enabled.
 func listen(t *testing.T, s *testkit.Server) *redis.PubSub {
 	t.Helper()
 	p := s.Client(2).PSubscribe(ctx, "__keyevent@0__:*")
@@ -116,7 +117,7 @@ func listen(t *testing.T, s *testkit.Server) *redis.PubSub {
 	return p
 }
 
-// next is the next event: its name and the key.
+// next returns the next event: its name and the key.
 func next(t *testing.T, p *redis.PubSub) string {
 	t.Helper()
 	message, err := p.ReceiveTimeout(ctx, await.Bound)

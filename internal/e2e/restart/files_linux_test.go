@@ -14,16 +14,16 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestNoFilesLeft takes a server's descriptors away while it needs new files for its log and
-// its checkpoints: once all that it could still open, then by connections that come again and
-// again. Where the log cannot grow writes are refused, and reads go on; nothing acknowledged is
-// lost, and when there are descriptors again all is as before.
+// TestNoFilesLeft takes file descriptors away from a server that needs new files for its log and
+// its checkpoints. First the limit leaves no free descriptor, then new connections use up the free
+// ones. While the log cannot grow, the server refuses writes and serves reads. No acknowledged
+// write is lost. Once there are descriptors again, everything works as before.
 func TestNoFilesLeft(t *testing.T) {
 	s := testkit.Keyp(t, "--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb",
 		"--maxclients", "1000")
 	c := s.Client(3)
 	value, written := strings.Repeat("v", 2000), 0
-	// write writes some segments of the log, and says how many values were taken.
+	// write writes some segments of the log, and returns how many values the server accepted.
 	write := func(when string) (taken int) {
 		t.Helper()
 		for ; taken < 200; taken++ {
@@ -50,7 +50,7 @@ func TestNoFilesLeft(t *testing.T) {
 	writeAll("with all descriptors")
 
 	await.Until(t, "writes are refused without a descriptor more", func() bool {
-		// Of which work in the background may have closed some by the first write.
+		// Work in the background may have closed some files before the first write.
 		limitFiles(t, s.Pid(), limitFor(t, s.Pid(), 0))
 		return write("without a descriptor more") < 200
 	})
@@ -99,8 +99,8 @@ func TestNoFilesLeft(t *testing.T) {
 	s.Stop()
 }
 
-// limitFor is the limit under which a process can open some more files and no others: a new
-// descriptor has the lowest number that is free.
+// limitFor returns the limit with which a process can open more new files and no others. A new
+// descriptor always has the lowest free number.
 func limitFor(t *testing.T, pid, more int) (limit int) {
 	t.Helper()
 	for ; ; limit++ {
@@ -115,7 +115,7 @@ func limitFor(t *testing.T, pid, more int) (limit int) {
 	}
 }
 
-// limitFiles bounds the descriptors that a process may have from now on.
+// limitFiles limits the descriptors of a process from now on.
 func limitFiles(t *testing.T, pid, n int) {
 	t.Helper()
 	var old unix.Rlimit

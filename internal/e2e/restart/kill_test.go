@@ -23,22 +23,22 @@ const (
 	// fewWriters and manyWriters are how many clients write to a server at the same time, each to
 	// its own keys, in a short and in a long run.
 	fewWriters, manyWriters = 5, 50
-	// allShares is the sum of the shares of all runs. KEYP_KILLS says how many rounds they have
-	// together.
+	// allShares is the sum of the shares of all runs. KEYP_KILLS sets the number of rounds of all
+	// runs together.
 	allShares = 24
 
 	evicting = "evicting"
 )
 
-// runs are the servers that are killed: with which options, and their share of the rounds.
+// runs lists the options of the killed servers, and their shares of the rounds.
 var runs = []struct {
 	name  string
 	share int // of 24
 	args  []string
 }{
-	// Tiny bounds make rotations, checkpoints and the recycling of segments frequent.
+	// Tiny limits make rotations, checkpoints and the recycling of segments frequent.
 	{"busy", 9, []string{"--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"}},
-	// Memory for nearly nothing makes most keys come and go.
+	// With almost no memory, most keys are evicted and loaded again and again.
 	{evicting, 5, []string{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb",
 		"--maxmemory", "1mb", "--shards", "4"}},
 	{"defaults", 4, nil},
@@ -48,9 +48,8 @@ var runs = []struct {
 		"1mb"}},
 }
 
-// TestKills has writers at work while the server is killed or stopped at random moments,
-// also in the middle of a checkpoint, and compares every key, value and deadline with
-// what was acknowledged.
+// TestKills kills or stops the server at random moments while clients write, also in the middle of
+// a checkpoint. It compares every key, value and deadline with the acknowledged writes.
 func TestKills(t *testing.T) {
 	rounds := allRounds(t)
 	seed := testkit.Seed(t)
@@ -73,7 +72,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// allRounds is how many rounds all runs have together. Three of four end with a kill.
+// allRounds is the number of rounds of all runs together. Three of four end with a kill.
 func allRounds(t *testing.T) int {
 	t.Helper()
 	return int(testkit.Number(t, "KEYP_KILLS", uint64(testkit.Cases(allShares/2, allShares))))
@@ -88,7 +87,8 @@ type killer struct {
 	// answered counts the replies that writers have got.
 	answered atomic.Int64
 	ends     []string // when the server ended
-	// For the log: what was sent, and how often commands under way had happened.
+	// For the test's log: how many commands were sent, how many were under way when the server
+	// ended, and how many of these had happened.
 	sent, underWay, happened int
 }
 
@@ -130,8 +130,8 @@ func (k *killer) round(round int, stop bool) {
 	k.compare(round, least)
 }
 
-// letThemWork returns after a random number of replies, or a random time if that comes
-// first: the machine may be slow.
+// letThemWork returns after a random number of replies, or after a random time if the machine is
+// slow.
 func (k *killer) letThemWork() {
 	enough := k.answered.Load() + int64(k.rng.IntN(1500))
 	deadline := time.Now().Add(time.Duration(100+k.rng.IntN(900)) * time.Millisecond)
@@ -140,8 +140,8 @@ func (k *killer) letThemWork() {
 	}
 }
 
-// watch reads the counters until the server is gone, and gives their highest values:
-// what somebody has seen must not be lost, acknowledged to its writer or not.
+// watch reads the counters until the server has gone, and returns their highest values. A value
+// that a client has seen must not be lost, even if its writer got no reply.
 func (k *killer) watch() map[name]int64 {
 	ctx := context.Background()
 	c := k.server.Client(3)
@@ -158,7 +158,7 @@ func (k *killer) watch() map[name]int64 {
 	}
 }
 
-// compare holds everything that the server shows against the writers' states.
+// compare compares everything that the server shows with the writers' states.
 func (k *killer) compare(round int, least map[name]int64) {
 	k.t.Helper()
 	var known []name
@@ -188,8 +188,8 @@ func (k *killer) compare(round int, least map[name]int64) {
 	}
 }
 
-// checkSound has keyp itself look whether log, data file, memory and index agree. No server
-// may run.
+// checkSound runs keyp check, which checks that log, data file, memory and index agree. The server
+// must not run meanwhile.
 func checkSound(t testing.TB, s *testkit.Server) {
 	t.Helper()
 	output, err := exec.Command(testkit.Binary(t), "check", s.Dir()).CombinedOutput()

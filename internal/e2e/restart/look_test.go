@@ -12,7 +12,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// look reads keys with their deadlines, and says when it did.
+// look reads keys with their deadlines, and returns when it did so.
 func look(t testing.TB, server *testkit.Server, names []name) (map[name]seen, span) {
 	t.Helper()
 	shown := map[name]seen{}
@@ -42,7 +42,7 @@ func look(t testing.TB, server *testkit.Server, names []name) (map[name]seen, sp
 	return shown, at
 }
 
-// see makes one finding of a key's data and a PEXPIRETIME. The key may expire between them.
+// see combines the replies about a key's data and its deadline. The key may expire between them.
 func see(t testing.TB, n name, data func() (string, bool, error),
 	deadline *redis.DurationCmd) seen {
 	t.Helper()
@@ -67,8 +67,8 @@ func see(t testing.TB, n name, data func() (string, bool, error),
 	return seen{true, text, at.Milliseconds()}
 }
 
-// checkNames fails when the server has keys beyond the known ones, or counts its keys
-// wrongly for longer than the removal of what expires may take.
+// checkNames fails if the server has other keys than the known ones. It also fails if DBSIZE is
+// wrong for longer than the removal of expired keys may take.
 func checkNames(t testing.TB, server *testkit.Server, known []name) {
 	t.Helper()
 	expected := map[name]bool{}
@@ -117,7 +117,7 @@ func checkSize(t testing.TB, c *redis.Client) {
 	}
 }
 
-// Connections break here on purpose: go-redis need not say so.
+// These tests break connections on purpose, so go-redis need not log that.
 func init() { redis.SetLogger(quiet{}) }
 
 type quiet struct{}

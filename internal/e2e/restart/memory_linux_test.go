@@ -14,9 +14,9 @@ import (
 	"keyp/internal/testkit"
 )
 
-// TestMemoryLimit loads several times the memory that the kernel lets the server have. With
-// maxmemory and GOMEMLIMIT below that it goes on; without, the kernel kills it, and nothing
-// that was acknowledged is lost.
+// TestMemoryLimit loads several times the memory that the kernel allows the server. With maxmemory
+// and GOMEMLIMIT below that limit the server goes on. Without them the kernel kills it, and no
+// acknowledged write is lost.
 func TestMemoryLimit(t *testing.T) {
 	if testkit.Number(t, "KEYP_KILLS", 0) == 0 {
 		t.Skip("SKIPPED: make torture runs it")
@@ -66,13 +66,14 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// bulky is a value of some bytes that contains its key.
+// bulky returns a value of size bytes that contains the number of its key.
 func bulky(i, size int) string {
 	text := fmt.Sprint(i, ";")
 	return strings.Repeat(text, size/len(text)+1)[:size]
 }
 
-// store sets keys, and says whether all were acknowledged: false when the server is gone.
+// store sets keys, and reports whether all were acknowledged. It returns false if the server has
+// gone.
 func store(t *testing.T, c *redis.Client, from, n, size int) bool {
 	t.Helper()
 	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -88,8 +89,8 @@ func store(t *testing.T, c *redis.Client, from, n, size int) bool {
 	return err == nil
 }
 
-// limitMemory puts a process into a control group with a limit in bytes; the test is skipped
-// where none can be made.
+// limitMemory puts a process into a control group with a limit in bytes. If it cannot create a
+// control group, it skips the test.
 func limitMemory(t *testing.T, pid, limit int) {
 	t.Helper()
 	name := fmt.Sprint("keyp-test-", pid)
@@ -99,7 +100,7 @@ func limitMemory(t *testing.T, pid, limit int) {
 		if os.Mkdir(group, 0o700) != nil {
 			continue
 		}
-		// Fails while the process lives; it goes with the test.
+		// The removal fails while the process lives. The process ends with the test.
 		t.Cleanup(func() { _ = os.Remove(group) })
 		err := os.WriteFile(filepath.Join(group, v.file), []byte(strconv.Itoa(limit)), 0o600)
 		if err == nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// The model says what the server must have: it runs each command as Redis documents it.
-// Every key belongs to one writer, so a model needs to know one writer's commands only,
-// in the order in which they were sent.
+// The model gives the data that the server must have: it runs each command as Redis documents it.
+// Every key belongs to one writer. So a model needs only the commands of one writer, in the order
+// in which they were sent.
 
 // name is a key in a database.
 type name struct {
@@ -18,8 +18,8 @@ type name struct {
 	key string
 }
 
-// entry is what a key has. Its deadline, in Unix ms, is known to lie from lo to hi: a
-// relative one depends on the moment at which the server ran the command. 0: none.
+// entry is the value of a key. Its deadline, in Unix ms, lies from lo to hi: a relative deadline
+// depends on the moment at which the server ran the command. 0 means none.
 type entry struct {
 	data   string
 	lo, hi int64
@@ -27,7 +27,7 @@ type entry struct {
 
 type state map[name]entry
 
-// overlay gives a state that can be changed without changing s, for these names.
+// overlay returns a copy of s for these names, which can be changed without changing s.
 func (s state) overlay(names map[name]bool) state {
 	o := state{}
 	for n := range names {
@@ -54,13 +54,12 @@ type span struct{ from, to int64 }
 type op struct {
 	args    []any
 	touched []name
-	// apply changes the state as the command does. It gives the reply: an int64, a
-	// string, nil, an error text that starts with "ERR ", or whatever when it is not
-	// known.
+	// apply makes the command's change in the state. It returns the reply: an int64, a string, nil,
+	// an error text that starts with "ERR ", or whatever if the reply is unknown.
 	apply func(s state, at span) any
 }
 
-// whatever stands for a reply that the model does not know.
+// whatever is a reply that the model does not know.
 type whatever struct{}
 
 func set(n name, data string) op {
@@ -84,7 +83,7 @@ func setEX(n name, data string, seconds int64) op {
 	}}
 }
 
-// setPXAT sets an absolute deadline; one that has come removes the key.
+// setPXAT sets a value with an absolute deadline. If the deadline has passed, it removes the key.
 func setPXAT(n name, data string, deadline int64) op {
 	return op{[]any{"SET", n.key, data, "PXAT", deadline}, []name{n}, func(s state, _ span) any {
 		s[n] = entry{data, deadline, deadline}
@@ -119,7 +118,7 @@ func getSet(n name, data string) op {
 	}}
 }
 
-// value is what GET gives.
+// value returns the reply of GET.
 func value(s state, n name) any {
 	if e, ok := s[n]; ok {
 		return e.data
@@ -280,8 +279,8 @@ func move(from name, db int) op {
 	}}
 }
 
-// unknownReply is the same command where the model can't say what is answered, because
-// its keys may expire just then. Its effect must not depend on that.
+// unknownReply returns the same command with an unknown reply, because its keys may expire just
+// then. Its effect must not depend on that.
 func unknownReply(o op) op {
 	apply := o.apply
 	o.apply = func(s state, at span) any {
@@ -291,15 +290,15 @@ func unknownReply(o op) op {
 	return o
 }
 
-// seen is what the server shows of a key.
+// seen is the state of a key that the server shows.
 type seen struct {
 	there    bool
 	data     string
 	deadline int64 // Unix ms, 0: none
 }
 
-// matches says whether a key that was looked at in a span of time can be what the model
-// has of it. It is strict: a deadline that has come before the look hides the key.
+// matches reports whether a key that was read in a span of time agrees with the model. It is
+// strict: a key whose deadline passed before the read must not be there.
 func (s state) matches(n name, k seen, at span) bool {
 	if strings.Contains(n.key, ":x:") {
 		return s.matchesFields(n, k, at)
@@ -312,9 +311,9 @@ func (s state) matches(n name, k seen, at span) bool {
 		(k.deadline == 0 || k.deadline > at.from)
 }
 
-// settle makes the state of one writer what the server shows after a restart, of all of
-// the writer's names. The commands that were under way may have happened up to any one of
-// them, each whole; done is how many have. What fits none of these cases is a problem.
+// settle compares the state of one writer with all of the writer's keys after a restart. Then it
+// replaces the state by the server's data. Of the pending commands, the first ones may have
+// happened, each completely. done is their number. Any other difference is a problem.
 func (s state) settle(pending []op, at span, shown map[name]seen,
 	look span) (done int, problems []problem) {
 	touched := map[name]bool{}
@@ -344,7 +343,7 @@ func (s state) settle(pending []op, at span, shown map[name]seen,
 	return done, problems
 }
 
-// problem is what the server shows against the model, about these keys.
+// problem is a difference between the server and the model, about these keys.
 type problem struct {
 	text  string
 	names []name
@@ -359,7 +358,7 @@ func (s state) fits(names map[name]bool, shown map[name]seen, look span) bool {
 	return true
 }
 
-// explain describes commands under way that seem to have happened in part.
+// explain describes pending commands that seem to have happened in part.
 func (s state) explain(touched map[name]bool, pending []op, shown map[name]seen) string {
 	var b strings.Builder
 	b.WriteString("no prefix of the commands under way gives what is shown:")

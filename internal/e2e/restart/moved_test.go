@@ -13,9 +13,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestDirectoryMoves: somebody moves the directory of a running server, and starts another one in
-// its place. Each goes on in its own directory, through new segments of the log, checkpoints and
-// kills, and both are sound.
+// TestDirectoryMoves renames the directory of a running server and starts another server in its
+// place. Each server goes on in its own directory, through new segments of the log, checkpoints and
+// kills. The files of both are sound.
 func TestDirectoryMoves(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "data")
 	moved := place + ".old"
@@ -68,11 +68,12 @@ func TestDirectoryMoves(t *testing.T) {
 	}
 }
 
-// in has a server start in a directory, as a shell does that goes there by that name.
+// in returns a prefix for a server's command line, which starts the server in a directory by that
+// name, as a shell does after cd.
 func in(dir string) []string { return []string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, dir} }
 
-// TestPathsBeginAtTheStart: relative paths mean what they mean to the system in the directory of
-// the start, also through a symbolic link, and nothing that goes on needs that directory to stay.
+// TestPathsBeginAtTheStart: relative paths refer to the directory in which the server starts, also
+// through a symbolic link. The running server does not need that directory any more.
 func TestPathsBeginAtTheStart(t *testing.T) {
 	top := t.TempDir()
 	real, link, archive := filepath.Join(top, "real"), filepath.Join(top, "link"),

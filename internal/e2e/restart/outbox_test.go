@@ -14,9 +14,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestOutboxKills kills the server while thousands of keys expire under an outbox, and while their
-// entries move to the stream. Each key that was stored is reported once, and none that was not;
-// those that expired while the server was down are in the order of their deadlines.
+// TestOutboxKills kills the server while thousands of keys expire under an outbox rule, and while
+// their entries move to the stream. Each key that was stored is reported once, and no other key.
+// Keys that expire while the server is down are reported in the order of their deadlines.
 func TestOutboxKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	rounds, keys := 3, 3000
@@ -103,8 +103,8 @@ func TestOutboxKills(t *testing.T) {
 	checkSound(t, s)
 }
 
-// TestOutboxWhileDown: what expired while the server was down comes in the order of deadlines,
-// although clients look for the last ones first.
+// TestOutboxWhileDown: keys that expired while the server was down are reported in the order of
+// their deadlines, even if clients read the last ones first.
 func TestOutboxWhileDown(t *testing.T) {
 	s := testkit.Keyp(t, small...)
 	c := s.Client(2)
@@ -112,7 +112,7 @@ func TestOutboxWhileDown(t *testing.T) {
 	const keys = 2000
 	var at int64
 	var prefix string
-	// Until all keys are there, and the server is gone, before the first one is due.
+	// All keys must be stored, and the server killed, before the first deadline.
 	for lead := int64(500); ; lead *= 2 {
 		at, prefix = time.Now().UnixMilli()+lead, fmt.Sprintf("k%d:", lead)
 		pipe := c.Pipeline()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSettle proves that the model sees what must not happen.
+// TestSettle checks that the model detects wrong states.
 func TestSettle(t *testing.T) {
 	a, b := name{0, "a"}, name{0, "b"}
 	before := func() state { return state{a: {data: "1"}, b: {"x", 5000, 5010}} }
@@ -57,7 +57,7 @@ func TestSettle(t *testing.T) {
 
 func (e entry) text() string { return fmt.Sprint(e.data, " ", e.lo, " ", e.hi) }
 
-// TestModel proves that the model's commands do what they say, on replies and state.
+// TestModel checks replies and state of the model's commands.
 func TestModel(t *testing.T) {
 	a, b, other := name{0, "a"}, name{0, "b"}, name{1, "a"}
 	s := state{}
@@ -108,7 +108,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestCollectionModel: the same for the commands of collections.
+// TestCollectionModel does the same for the commands on collections.
 func TestCollectionModel(t *testing.T) {
 	h, l, a, b, z := name{0, "w:h:0"}, name{0, "w:l:0"}, name{0, "w:t:0"}, name{0, "w:t:1"},
 		name{0, "w:z:0"}
@@ -170,7 +170,7 @@ func TestCollectionModel(t *testing.T) {
 	}
 }
 
-// TestMatchesFields: fields are there until their deadline, and not afterwards.
+// TestMatchesFields: fields are there until their deadline, and not after it.
 func TestMatchesFields(t *testing.T) {
 	x := name{0, "w:x:0"}
 	s := state{x: {data: text(fields{"f0": {"a", 100}, "f1": {"b", 200}})}}

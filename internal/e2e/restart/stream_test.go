@@ -14,7 +14,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// groupTest is a server with a stream, those who add to it, and the consumers of a group of it.
+// groupTest is a server with a stream, clients that add entries to it, and the consumers of its
+// group.
 type groupTest struct {
 	t         *testing.T
 	server    *testkit.Server
@@ -30,12 +31,13 @@ type groupTest struct {
 
 const groupConsumers = 4
 
-// twin is what ends the second value of those that a transaction or a script adds.
+// twin is the suffix of the second value that a transaction or a script adds together with the
+// first one.
 const twin = "+"
 
-// TestGroupsOverKills has some add to a stream and others read it as a group while the server is
-// killed again and again: nothing that was added is lost, nothing is delivered twice as new, what
-// was acknowledged is pending no longer, and the rest that was delivered still is.
+// TestGroupsOverKills lets clients add to a stream and others read it as a group, while the server
+// is killed again and again. No added entry is lost, and none is delivered twice as new.
+// Acknowledged entries are no longer pending, and other delivered entries still are.
 func TestGroupsOverKills(t *testing.T) {
 	g := &groupTest{
 		t: t, added: map[string]bool{}, delivered: map[string]string{}, tried: map[string]bool{},
@@ -53,7 +55,7 @@ func TestGroupsOverKills(t *testing.T) {
 	g.drain()
 }
 
-// round lets everybody work until some entries have come through, and kills the server.
+// round lets all clients work until some entries have come through, and then kills the server.
 func (g *groupTest) round() {
 	g.progress = make(chan struct{}, 1<<16)
 	var all sync.WaitGroup
@@ -70,8 +72,7 @@ func (g *groupTest) round() {
 	all.Wait()
 }
 
-// add adds entries until the server has gone: one after the other, or two by a transaction or a
-// script.
+// add adds entries until the server has gone: one at a time, or two in a transaction or a script.
 func (g *groupTest) add(i int) {
 	client := g.server.Client(2 + i%2)
 	defer client.Close()
@@ -151,7 +152,7 @@ func (g *groupTest) consume(name string) {
 	}
 }
 
-// check looks at each entry: what was acknowledged to clients is there.
+// check checks each entry: additions and acknowledgements that the server confirmed are there.
 func (g *groupTest) check() {
 	t, c := g.t, g.server.Client(3)
 	entries, err := c.XRange(ctx, "s", "-", "+").Result()
@@ -220,7 +221,7 @@ func (g *groupTest) check() {
 	}
 }
 
-// olderID says whether the ID a is before b, which may be empty: then it is not.
+// olderID reports whether the ID a is before b. If b is empty it returns false.
 func olderID(t *testing.T, a, b string) bool {
 	t.Helper()
 	var ids [2][2]uint64
@@ -235,7 +236,7 @@ func olderID(t *testing.T, a, b string) bool {
 	return slices.Compare(ids[0][:], ids[1][:]) < 0
 }
 
-// drain takes and acknowledges what is left.
+// drain reads and acknowledges the remaining entries.
 func (g *groupTest) drain() {
 	t, c := g.t, g.server.Client(3)
 	seen := map[string]bool{}

@@ -19,7 +19,7 @@ import (
 
 var ctx = context.Background()
 
-// small keeps starts quick: a log segment is filled with zeros once.
+// small makes starts quick: the server fills each new log segment with zeros.
 var small = []string{"--wal-segment-size", "1mb"}
 
 // Ways in which a server ends.
@@ -54,7 +54,7 @@ func do(t testing.TB, c *redis.Client, args ...any) any {
 	return reply
 }
 
-// run sends a command given as words.
+// run sends a command given as one line of words.
 func run(t testing.TB, c *redis.Client, line string) any {
 	t.Helper()
 	var args []any
@@ -64,7 +64,7 @@ func run(t testing.TB, c *redis.Client, line string) any {
 	return do(t, c, args...)
 }
 
-// dump gives everything in a server: "database key" to "value deadline".
+// dump returns all data of a server: a map of "database key" to "value deadline".
 func dump(t testing.TB, s *testkit.Server) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -85,8 +85,8 @@ func dump(t testing.TB, s *testkit.Server) map[string]string {
 	return all
 }
 
-// TestKeyspaceCommands ends the server after each of the commands that change more than
-// one key or database, with what they change in the log and in the data file.
+// TestKeyspaceCommands ends the server after commands that change more than one key or database.
+// The keys that they change are in the log or in the data file.
 func TestKeyspaceCommands(t *testing.T) {
 	const far = "2000000000000"
 	steps := []struct {
@@ -148,7 +148,7 @@ func TestKeyspaceCommands(t *testing.T) {
 	}
 }
 
-// TestDeadlinesPassWhileDown lets deadlines come while no server runs.
+// TestDeadlinesPassWhileDown lets deadlines pass while no server runs.
 func TestDeadlinesPassWhileDown(t *testing.T) {
 	for name, end := range map[string]func(testing.TB, *testkit.Server){
 		"stop": stop, "kill": kill, "checkpoint, kill": saveAndKill, "SHUTDOWN": shutdown,
@@ -196,8 +196,8 @@ func TestDeadlinesPassWhileDown(t *testing.T) {
 	}
 }
 
-// TestNothingComesBack removes keys that have an older copy in the data file, in all ways,
-// and has each seen as gone before the kill.
+// TestNothingComesBack removes keys that have an older copy in the data file, in all ways. It sees
+// each key as gone before it kills the server.
 func TestNothingComesBack(t *testing.T) {
 	past := time.Now().Add(-time.Hour).UnixMilli()
 	removals := []string{
@@ -240,8 +240,8 @@ func TestNothingComesBack(t *testing.T) {
 	s.Stop()
 }
 
-// TestOneProcessPerDirectory starts a second server on a directory in use, which waits for the
-// end of the first: without result, and then with one.
+// TestOneProcessPerDirectory starts a second server on a directory in use. It waits for the end of
+// the first server: once in vain, and once until the first one stops.
 func TestOneProcessPerDirectory(t *testing.T) {
 	t.Parallel()
 	first := testkit.Keyp(t, small...)

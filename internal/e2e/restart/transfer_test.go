@@ -19,18 +19,18 @@ import (
 
 const (
 	accounts = 40
-	// opening is what each account begins with.
+	// opening is the first balance of each account.
 	opening = 1000
-	// padding are keys that take memory, so that those of accounts leave it.
+	// padding is the number of keys that take memory, so that the accounts' keys leave it.
 	padding = 300
-	// maxNote is the largest note that comes with a transfer: its batch then takes many
-	// frames of the log, and more than one of small segments.
+	// maxNote is the size of the largest note of a transfer. Its batch then takes many frames of
+	// the log, and more than one small segment.
 	maxNote = 200_000
 )
 
-// TestTransfers kills the server while money moves between accounts, in transactions of all
-// kinds. After each restart a transfer is there with all that belongs to it, or not at all,
-// and every acknowledged one is there.
+// TestTransfers kills the server while clients move money between accounts, in transactions of all
+// kinds. After each restart a transfer is there either completely or not at all. Every acknowledged
+// transfer is there.
 func TestTransfers(t *testing.T) {
 	seed := testkit.Seed(t)
 	for i, run := range runs {
@@ -39,7 +39,7 @@ func TestTransfers(t *testing.T) {
 			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), crowd(run.name), run.args)
 			rounds := max(2, allRounds(t)*run.share/allShares/2)
 			for round := 0; round < rounds || b.unused() && round < 10*rounds; round++ {
-				// Longer if something takes long on this machine.
+				// The last rounds take longer, in case something is slow on this machine.
 				b.round(round, time.Duration(max(1, 2+round-rounds)))
 			}
 			b.server.Stop()
@@ -53,7 +53,7 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
-// unused says that some way has not been used yet, as may be when the rounds are few.
+// unused reports whether a way of transfer has not been used yet. That can happen in a short run.
 func (b *bank) unused() bool {
 	for _, n := range b.done {
 		if n.Load() == 0 {
@@ -63,9 +63,9 @@ func (b *bank) unused() bool {
 	return false
 }
 
-// bank is a server with tellers, each of whom has a ledger of his own: the list that every
-// transfer adds a line to, on database 1. Balances are strings and, once more, fields of the
-// hash "balances"; the note of a teller's last transfer is a string.
+// bank is a server with tellers. Each teller has a ledger on database 1: a list to which every
+// transfer adds a line. Balances are stored as strings, and again as fields of the hash "balances".
+// The note of a teller's last transfer is a string.
 type bank struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -78,12 +78,13 @@ type teller struct {
 	b   *bank
 	id  int
 	rng *rand.Rand
-	// acked transfers, numbered from 1; one more may have been sent.
+	// acked is the number of acknowledged transfers, which are numbered from 1. One more may have
+	// been sent.
 	acked   int
 	failure error
 }
 
-// ways are how a transfer is made.
+// ways are the ways to make a transfer.
 var ways = map[string]func(*teller, *redis.Conn, transfer) error{
 	"MULTI": (*teller).byMulti,
 	"WATCH": (*teller).byWatch,
@@ -135,8 +136,8 @@ func account(i int) string { return fmt.Sprint("account:", i) }
 func (w *teller) ledger() string { return fmt.Sprint("ledger:", w.id) }
 func (w *teller) note() string   { return fmt.Sprint("note:", w.id) }
 
-// round has the tellers at work until the server is killed, and audits what it shows after
-// its restart. times is how many times the usual time it takes.
+// round lets the tellers work until it kills the server, and audits the data after the restart. The
+// round takes times as long as usual.
 func (b *bank) round(round int, times time.Duration) {
 	var all sync.WaitGroup
 	for _, w := range b.tellers {
@@ -159,7 +160,7 @@ func (b *bank) round(round int, times time.Duration) {
 	}
 }
 
-// supervise sums up until the server is gone: nobody sees half a transfer.
+// supervise adds up the balances until the server has gone. No client may see half a transfer.
 func (b *bank) supervise() {
 	c := b.server.Client(3)
 	defer c.Close()
@@ -187,8 +188,7 @@ func (b *bank) supervise() {
 	}
 }
 
-// work makes transfers until the server is gone. An error that the server replies is a
-// failure.
+// work makes transfers until the server has gone. An error reply of the server is a failure.
 func (w *teller) work() {
 	client := w.b.server.Client(2 + w.rng.IntN(2))
 	defer client.Close()
@@ -227,7 +227,7 @@ func (w *teller) next() transfer {
 	return x
 }
 
-// book queues what all ways have in common.
+// book queues the commands that all ways have in common.
 func (w *teller) book(p redis.Pipeliner, x transfer) {
 	p.HIncrBy(ctx, "balances", account(x.from), int64(-x.amount))
 	p.HIncrBy(ctx, "balances", account(x.to), int64(x.amount))
@@ -247,8 +247,8 @@ func (w *teller) byMulti(c *redis.Conn, x transfer) error {
 	return err
 }
 
-// byWatch reads the balances, which nobody may change before they are written, and begins
-// again when somebody has.
+// byWatch watches and reads the balances and then writes them. If somebody has changed them
+// meanwhile, it starts again.
 func (w *teller) byWatch(c *redis.Conn, x transfer) error {
 	for {
 		if err := c.Do(ctx, "WATCH", account(x.from), account(x.to)).Err(); err != nil {
@@ -274,7 +274,7 @@ func (w *teller) byWatch(c *redis.Conn, x transfer) error {
 	}
 }
 
-// transferBody is a transfer in Lua, but for the names of its arguments.
+// transferBody is the Lua code of a transfer.
 const transferBody = `
 	local from, to = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
 	redis.call('SET', KEYS[1], from - ARGV[1])
@@ -306,8 +306,8 @@ func (w *teller) scriptArguments(x transfer) (keys []string, args []any) {
 		[]any{x.amount, x.note, x.String()}
 }
 
-// slowBody takes some milliseconds again and again, while others are served, and comes to keys
-// that nobody has named before.
+// slowBody takes some milliseconds several times, while the server serves other clients. It uses
+// keys that are not declared in KEYS.
 const slowBody = `
 	local function rest() for i = 1, tonumber(ARGV[9]) do end end
 	rest()
@@ -339,7 +339,7 @@ func (w *teller) bySlowScript(c *redis.Conn, x transfer) error {
 	return nil
 }
 
-// audit adds up all ledgers and holds the balances and notes against them.
+// audit adds up all ledgers and compares the balances and notes with them.
 func (b *bank) audit(round int) {
 	b.t.Helper()
 	var want [accounts]int

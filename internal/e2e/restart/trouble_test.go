@@ -12,8 +12,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// crowd is how many clients write to a server at the same time. One that has memory for nearly
-// nothing takes longer for each command.
+// crowd returns how many clients write to a server at the same time. A server with almost no memory
+// gets few, because each command takes longer there.
 func crowd(run string) int {
 	if os.Getenv("KEYP_KILLS") != "" && run != evicting {
 		return manyWriters
@@ -21,8 +21,8 @@ func crowd(run string) int {
 	return fewWriters
 }
 
-// beside draws what a server does beside its clients until it ends: one checkpoint after the
-// other, compactions too, or what it does by itself.
+// beside draws work for the server to do beside its clients until it ends: checkpoints one after
+// the other, also compactions, or nothing.
 func beside(rng *rand.Rand, s *testkit.Server) func() {
 	switch rng.IntN(4) {
 	case 0:
@@ -33,8 +33,8 @@ func beside(rng *rand.Rand, s *testkit.Server) func() {
 	return func() {}
 }
 
-// startAfterTrouble starts a server that has ended, often after compactions and starts that are
-// killed at any moment.
+// startAfterTrouble starts a server that has ended. Before that it often runs compactions and
+// starts that it kills at any moment.
 func startAfterTrouble(t testing.TB, rng *rand.Rand, s *testkit.Server) {
 	t.Helper()
 	any := func(ms int) time.Duration { return time.Duration(rng.IntN(1000*ms)) * time.Microsecond }
@@ -49,8 +49,8 @@ func startAfterTrouble(t testing.TB, rng *rand.Rand, s *testkit.Server) {
 	s.Start()
 }
 
-// killTool runs a tool of keyp's that is ended as by kill -9 after d. It may have ended before,
-// but not with an error.
+// killTool runs a keyp tool and kills it after d, as kill -9 does. The tool may end before, but not
+// with an error.
 func killTool(t testing.TB, d time.Duration, args ...string) {
 	t.Helper()
 	cmd := exec.Command(testkit.Binary(t), args...)

@@ -16,16 +16,16 @@ import (
 
 const (
 	databases = 3
-	// hour is how far away deadlines are that no test lives to see.
+	// hour is the distance of far deadlines, in seconds. They do not pass during a test.
 	hour = 3600
-	// maxValue is the largest value that is set at once, maxLength what a value may
-	// grow to.
+	// maxValue is the size of the largest value that is set at once. maxLength is the size to which
+	// a value may grow.
 	maxValue, maxLength = 100_000, 150_000
 	// collectionKeys is how many keys each type of collection has in a database.
 	collectionKeys = 5
 )
 
-// writer sends commands about its own keys, one or one pipeline at a time.
+// writer sends commands on its own keys, one command or one pipeline at a time.
 type writer struct {
 	id       int
 	rng      *rand.Rand
@@ -34,20 +34,20 @@ type writer struct {
 	sent     int   // commands
 	answered *atomic.Int64
 
-	// What was sent and not wholly answered, in order, and when.
+	// The commands that were sent and not completely answered, in order, and when.
 	pending []op
 	at      span
-	// history has the latest commands about each key, for the message when it is wrong.
+	// history has the latest commands on each key, for the message about a wrong key.
 	history map[name][]string
-	// failure is a reply that is not the model's.
+	// failure is a reply that differs from the model's.
 	failure error
 }
 
-// keys gives the names of all keys that the writer may use, in every database:
-// s: strings, with far deadlines or none; n: numbers, likewise; v: strings with near
-// deadlines, which are only ever overwritten and deleted; c: a counter that only grows;
-// h, l, t, z: hashes, lists, sets and sorted sets, the elements of hashes with far deadlines
-// or none; x: hashes whose fields have near ones.
+// keys returns the names of all keys that the writer may use, in every database. The letters are:
+// s: strings, with far deadlines or none; n: numbers, likewise; v: strings with near deadlines,
+// which are only overwritten and deleted; c: a counter that only grows; h, l, t, z: hashes, lists,
+// sets and sorted sets, where fields of hashes have far deadlines or none; x: hashes whose fields
+// have near deadlines.
 func (w *writer) keys() []name {
 	var names []name
 	for db := range databases {
@@ -67,7 +67,7 @@ func (w *writer) keys() []name {
 }
 
 func (w *writer) name(db int, kind string, i int) name {
-	// Some keys share a slot, which makes it worth a page of its own.
+	// Some keys share a slot, so that the slot gets a page of its own.
 	if i < 4 {
 		return name{db, fmt.Sprintf("{w%d}:%s:%d", w.id, kind, i)}
 	}
@@ -76,7 +76,7 @@ func (w *writer) name(db int, kind string, i int) name {
 
 func (w *writer) counter() name { return name{0, fmt.Sprintf("w%d:c", w.id)} }
 
-// data is a value unlike any before. Its length is often small and sometimes large.
+// data returns a new unique value. It is often short and sometimes long.
 func (w *writer) data() string {
 	w.count++
 	unique := fmt.Sprintf("%d.%d;", w.id, w.count)
@@ -88,7 +88,7 @@ func (w *writer) data() string {
 	return strings.Repeat(unique, size/len(unique)+1)[:size]
 }
 
-// ttl is a far deadline in milliseconds, and a near one for volatile keys.
+// ttl draws a far deadline and near a near one, for volatile keys, in milliseconds.
 func (w *writer) ttl() int64  { return hour*1000 + w.rng.Int64N(hour*1000) }
 func (w *writer) near() int64 { return 1 + w.rng.Int64N(400) }
 
@@ -164,7 +164,7 @@ func (w *writer) next(db int) op {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// run sends commands until the server is gone or a reply is wrong.
+// run sends commands until the server has gone or a reply is wrong.
 func (w *writer) run(server *testkit.Server) {
 	var clients [databases]*redis.Client
 	for db := range clients {
@@ -189,7 +189,7 @@ func (w *writer) run(server *testkit.Server) {
 	}
 }
 
-// send sends commands in one pipeline and takes the replies into the state.
+// send sends commands in one pipeline and applies the replies to the state.
 func (w *writer) send(client *redis.Client, ops []op) {
 	ctx := context.Background()
 	pipe := client.Pipeline()
@@ -226,8 +226,8 @@ func (w *writer) note(o op) {
 	}
 }
 
-// answer gives a reply as the model gives it: an int64, a string, nil, or an error's
-// text. answered is false when there was no reply.
+// answer returns a reply in the form of the model: an int64, a string, nil, or an error's text.
+// answered is false if there was no reply.
 func answer(cmd *redis.Cmd) (reply any, answered bool) {
 	reply, err := cmd.Result()
 	var text redis.Error

@@ -13,7 +13,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// maxAge is that of the streams, in ms.
+// maxAge is the maximum age of the streams' entries, in ms.
 const maxAge = 250
 
 // entryID is the ID of an entry.
@@ -34,7 +34,7 @@ func readID(t interface{ Errorf(string, ...any) }, reply any) entryID {
 	return entryID{a, b}
 }
 
-// agedTest is what clients have seen of a stream.
+// agedTest records what clients have seen of a stream.
 type agedTest struct {
 	p       *place
 	stepped bool
@@ -47,15 +47,16 @@ type agedTest struct {
 	}
 }
 
-// TestStreamsAge has clients add entries to a stream that ages, and read it, while the server, or
-// the leader of a group, is killed. No reader has an entry at its age or later, each has those that
-// are younger, and none has one that another one found gone.
+// TestStreamsAge lets clients add entries to a stream with a maximum age and read it. Meanwhile the
+// server, or the leader of a group, is killed. No reader gets an entry that has reached the maximum
+// age, and every reader gets the younger entries. No reader gets an entry that another one found
+// gone.
 func TestStreamsAge(t *testing.T) {
 	both(t, func(t *testing.T, p *place) { (&agedTest{p: p}).run() })
 }
 
-// TestStreamsAgeClockSetBack does it with a clock that is set back, or forward again, at each
-// start.
+// TestStreamsAgeClockSetBack is the same test with a clock that is set back, or forward again, at
+// each start.
 func TestStreamsAgeClockSetBack(t *testing.T) {
 	p := alone(t)
 	p.steps = []int64{0, -3_600_000}
@@ -110,7 +111,7 @@ func (a *agedTest) add(c *caller) {
 	}
 }
 
-// read looks which entries are there.
+// read reads the stream and checks which entries are there.
 func (a *agedTest) read(c *caller) {
 	for !a.p.over.Load() && !a.p.t.Failed() {
 		a.look(c)

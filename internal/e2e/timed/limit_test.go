@@ -15,17 +15,17 @@ const (
 	// askers is the number of clients that call KEYP.LIMIT for one key at a time. A fifth of them
 	// ask for reservations.
 	askers = 50
-	// full is how many calls the keys of counted admit.
+	// full is how many calls each key with counted limits admits.
 	full = 40
-	// reserved is how many reservations the key for these has room for. confirmedMost of them are
-	// confirmed, and stay used.
+	// reserved is how many reservations the key for reservations admits. confirmedMost of them are
+	// confirmed and stay used.
 	reserved, confirmedMost = 7, 4
-	// kept is a reservation that a client has all the time.
+	// kept is a reservation that a client keeps all the time.
 	kept  = "kept"
 	dayMs = 86_400_000
 )
 
-// counted are limits of which nothing comes back during a test.
+// counted returns limits that admit nothing again during a test.
 func counted(tomorrow int64) [][]any {
 	return [][]any{
 		{"TOKENS", full, 1, dayMs},
@@ -36,10 +36,11 @@ func counted(tomorrow int64) [][]any {
 	}
 }
 
-// paced are limits of which something comes back all the time.
+// paced are limits that admit more calls as time passes.
 var paced = []struct {
 	args []any
-	// most is how much is admitted at most by requests and replies within so many ms.
+	// most returns how many calls are admitted at most, if their requests and replies lie within so
+	// many ms.
 	most func(ms int64) int64
 }{
 	{[]any{"TOKENS", 20, 200, 1000}, func(ms int64) int64 { return 20 + (ms+1)*200/1000 }},
@@ -49,16 +50,17 @@ var paced = []struct {
 	}},
 }
 
-// counts is what is known of a key.
+// counts is what the test knows about a key.
 type counts struct {
 	admitted, lost int
 	refused        bool
 }
 
-// admission is one of a key of paced limits, in ms of the test.
+// admission is an admitted call on a key with paced limits. Its times are in ms since the start of
+// the test.
 type admission struct{ from, to int64 }
 
-// limitTest is what clients have been answered.
+// limitTest records the replies that clients have got.
 type limitTest struct {
 	p     *place
 	limit [][]any
@@ -74,9 +76,9 @@ type limitTest struct {
 	}
 }
 
-// TestLimits: fifty clients ask at once while the server, or the leader of a group, is killed. No
-// limit admits more than it may, what was answered as admitted counts, and what was refused was
-// full: of the requests that were under way at a kill each counts once or not at all.
+// TestLimits: fifty clients call KEYP.LIMIT at once while the server, or the leader of a group, is
+// killed. No limit admits more calls than it may. Every call that was admitted counts, and a limit
+// that refused a call was full. A call that was under way at a kill counts once or not at all.
 func TestLimits(t *testing.T) {
 	both(t, func(t *testing.T, p *place) {
 		l := &limitTest{p: p, limit: counted(time.Now().Add(24 * time.Hour).UnixMilli()),
@@ -117,14 +119,14 @@ func (l *limitTest) progress() (answers, confirmed int) {
 	return l.mu.answers, l.mu.confirmed
 }
 
-// take gives the arguments of a request for one.
+// take returns the arguments of a call that takes one unit.
 func take(sub, key string, limits []any, more ...any) []any {
 	return append(append([]any{"KEYP.LIMIT", sub, key, 1}, limits...), more...)
 }
 
 func limitKey(limit, number int) string { return fmt.Sprintf("limit:%d:%d", limit, number) }
 
-// ask asks for one of one limit after the other.
+// ask calls KEYP.LIMIT for one limit after the other, taking one unit each time.
 func (l *limitTest) ask(c *caller) {
 	for !l.p.over.Load() && !l.p.t.Failed() {
 		if c.rng.IntN(4) == 0 {
@@ -186,8 +188,8 @@ func (l *limitTest) askPaced(c *caller) {
 	}
 }
 
-// reserve makes reservations, which it returns or confirms. A command whose reply was lost is sent
-// again.
+// reserve makes reservations and returns or confirms them. If a reply was lost, it sends the
+// command again.
 func (l *limitTest) reserve(c *caller) {
 	window := []any{"WINDOW", reserved, dayMs}
 	for n := 0; !l.p.over.Load() && !l.p.t.Failed(); n++ {
@@ -219,7 +221,7 @@ func (l *limitTest) reserve(c *caller) {
 	}
 }
 
-// check holds what the keys have against what clients were answered.
+// check compares the state of the keys with the replies that clients have got.
 func (l *limitTest) check(c *caller) {
 	t := l.p.t
 	filled := 0
@@ -252,7 +254,7 @@ func (l *limitTest) check(c *caller) {
 	l.checkReserved(c)
 }
 
-// checkReserved: all that was reserved was returned or confirmed, but for what is kept.
+// checkReserved checks that all reservations were returned or confirmed, except the kept one.
 func (l *limitTest) checkReserved(c *caller) {
 	t := l.p.t
 	held, _ := c.surely("KEYP.LIMIT", "HELD", "reserved")
@@ -268,8 +270,8 @@ func (l *limitTest) checkReserved(c *caller) {
 	}
 }
 
-// checkPace: whatever a span of time, the requests that began and ended in it were not admitted too
-// often.
+// checkPace checks each span of time: of the calls that began and ended in it, no more were
+// admitted than the limit allows.
 func checkPace(t *testing.T, i int, list []admission) {
 	t.Helper()
 	slices.SortFunc(list, func(a, b admission) int { return int(a.to - b.to) })
@@ -290,7 +292,8 @@ func checkPace(t *testing.T, i int, list []admission) {
 	}
 }
 
-// TestPace proves that checkPace's bounds are those of the limits: one more is too many.
+// TestPace checks that checkPace's bounds are exactly those of the limits: one more call is too
+// many.
 func TestPace(t *testing.T) {
 	for _, tt := range []struct {
 		limit    int

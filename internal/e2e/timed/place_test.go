@@ -38,13 +38,13 @@ type place struct {
 	over    atomic.Bool
 }
 
-// alone is a server that is in no group.
+// alone returns a server that is in no group.
 func alone(t *testing.T) *place {
 	return &place{t: t, seed: testkit.Seed(t),
 		servers: []*testkit.Server{testkit.Keyp(t, small...)}}
 }
 
-// both has a test run on a server that is alone, and on a group.
+// both runs a test on a single server and on a group.
 func both(t *testing.T, test func(t *testing.T, p *place)) {
 	t.Run("alone", func(t *testing.T) {
 		test(t, alone(t))
@@ -55,13 +55,14 @@ func both(t *testing.T, test func(t *testing.T, p *place)) {
 	})
 }
 
-// kills is how often a server is killed.
+// kills returns how often a server is killed.
 func kills(t *testing.T) int {
 	t.Helper()
 	return max(2, int(testkit.Number(t, "KEYP_KILLS", 0))/10)
 }
 
-// rounds has clients work, and kills who serves them each time that they have got on.
+// rounds lets clients work. Each time they have made enough progress, it kills the server that
+// serves them.
 func (p *place) rounds(n int, clients []func(*caller), enough func() func() bool) {
 	var all sync.WaitGroup
 	for i, work := range clients {
@@ -80,7 +81,8 @@ func (p *place) rounds(n int, clients []func(*caller), enough func() func() bool
 	all.Wait()
 }
 
-// await waits until the clients have got on, or have failed, which ends their work.
+// await waits until the clients have made enough progress or have failed. A failure ends their
+// work.
 func (p *place) await(enough func() bool) {
 	p.t.Helper()
 	await.Until(p.t, "the clients get on", func() bool { return enough() || p.t.Failed() })
@@ -110,7 +112,7 @@ func (p *place) kill() {
 	})
 }
 
-// caller sends commands to whoever serves them, one after the other.
+// caller sends commands to the member that serves them, one after the other.
 type caller struct {
 	p    *place
 	rng  *rand.Rand
@@ -132,10 +134,10 @@ func (c *caller) close() {
 	}
 }
 
-// errLost says that nobody knows whether a command has run.
+// errLost means that the client does not know whether a command has run.
 var errLost = errors.New("the connection ended")
 
-// once sends a command to a member that takes it. It returns errLost if the connection ends
+// once sends a command to a member that accepts it. It returns errLost if the connection ends
 // meanwhile.
 func (c *caller) once(args ...any) (reply any, err error) {
 	took := await.Reached(func() bool {
@@ -179,7 +181,8 @@ func (c *caller) elsewhere() {
 	await.Pass(time.Duration(1+c.rng.IntN(5)) * time.Millisecond)
 }
 
-// surely sends a command again until there is a reply, and says whether a reply was lost before.
+// surely sends a command again and again until there is a reply. It reports whether an earlier
+// reply was lost.
 func (c *caller) surely(args ...any) (reply any, again bool) {
 	for {
 		reply, err := c.once(args...)

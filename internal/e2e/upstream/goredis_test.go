@@ -20,23 +20,24 @@ import (
 
 const (
 	module = "github.com/redis/go-redis/v9"
-	// port is where these tests look for the server. Nothing of theirs changes that.
+	// port is where these tests look for the server. None of their options changes it.
 	port = 6379
-	// limit is for all of them together. With Redis they take half a minute.
+	// limit is the time for all tests together. With Redis they take half a minute.
 	limit = 8 * time.Minute
 )
 
-// versions are those of Redis that the tests are made to expect, in turn.
+// versions are the versions of Redis that the tests are told to expect, in turn.
 var versions = []string{"7.4", "8.4", "8.6", "8.10"}
 
-// What is run. Left out are modules, and what one server without TLS can't be asked.
+// Which tests run. The tests of modules are left out, and those that a single server without TLS
+// cannot run.
 const (
 	focus = `Commands |ACL|PubSub|Tx|pipelining|ScanIterator`
 	skip  = `RediSearch|Timeseries|TS.|JSON|Probabilistic|Vector|Array Commands|HOTKEYS|HotKeys|` +
 		`Command Tips|Cluster|Ring|Sentinel|TLS|FT.HYBRID|AutoPipeline`
 )
 
-// spec is a test in the report, which is of ginkgo's making.
+// spec is a test in ginkgo's report.
 type spec struct {
 	ContainerHierarchyTexts []string
 	LeafNodeType            string
@@ -57,7 +58,7 @@ func (s spec) name() string {
 	return strings.Join(append(slices.Clone(s.ContainerHierarchyTexts), s.LeafNodeText), " ")
 }
 
-// why says on one line what was wrong.
+// why returns the reason for a failure on one line.
 func (s spec) why() string {
 	text := strings.Join(strings.Fields(s.Failure.Message+" "+s.Failure.ForwardedPanic), " ")
 	const most = 240
@@ -86,8 +87,8 @@ func TestGoRedis(t *testing.T) {
 	}
 }
 
-// compile builds the tests from the module cache, or from the module proxy where they are
-// not in it yet, and gives the package's folder too.
+// compile builds the tests from the module cache, or from the module proxy if they are not there
+// yet. It also returns the package's folder.
 func compile(t *testing.T, root string) (binary, dir string) {
 	t.Helper()
 	run := func(args ...string) string {
@@ -108,8 +109,8 @@ func compile(t *testing.T, root string) (binary, dir string) {
 	return binary, run("list", "-f", "{{.Dir}}", module)
 }
 
-// runSuite runs the tests against a fresh Keyp, from their own folder, and gives the report
-// of those that ran.
+// runSuite runs the tests against a fresh Keyp, in their own folder. It returns the report on the
+// tests that ran.
 func runSuite(t *testing.T, binary, dir, version string) []spec {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "keyp.conf") // for CONFIG REWRITE
@@ -158,8 +159,8 @@ func runSuite(t *testing.T, binary, dir, version string) []spec {
 	return ran
 }
 
-// expectation is a row of the list in docs/reference/redis.md: tests by their whole name, or
-// by its beginning where that ends in "…".
+// expectation is a row of the list in docs/reference/redis.md. It names tests by their whole name,
+// or by the beginning of the name followed by "…".
 type expectation struct {
 	test, reason string
 	failed       int // how many did
@@ -172,10 +173,10 @@ func (e *expectation) covers(name string) bool {
 	return name == e.test
 }
 
-// row is "| `Commands streams …` | 8.4, 8.10 | reason |".
+// row matches "| `Commands streams …` | 8.4, 8.10 | reason |".
 var row = regexp.MustCompile("^\\| `([^`]+)` \\| ([0-9., ]+) \\| (.+) \\|$")
 
-// readExpected reads the page's list of tests that fail with a version.
+// readExpected reads the page's list of the tests that fail with a version.
 func readExpected(t *testing.T, page, version string) (list []*expectation) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -196,9 +197,9 @@ func readExpected(t *testing.T, page, version string) (list []*expectation) {
 	return list
 }
 
-// judge prints the summary. The test fails for a test that fails and is not in the list,
-// for one that did not run because it found something missing, and for a row of the list of
-// which nothing fails any more.
+// judge prints the summary. It fails for a test that fails and is not in the list. It also fails
+// for a test that did not run because something was missing, and for a row of the list without a
+// failing test.
 func judge(t *testing.T, ran []spec, expected []*expectation) {
 	t.Helper()
 	passed, skipped, listed := 0, 0, 0

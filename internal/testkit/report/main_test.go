@@ -10,7 +10,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestReport follows what go test says of packages that pass, fail and are skipped.
+// TestReport reads go test's output on packages that pass, fail and are skipped.
 func TestReport(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out)
@@ -64,7 +64,8 @@ func TestNothingSkipped(t *testing.T) {
 	}
 }
 
-// fakeTests runs tests by name, as go test does: a test returns what it says at each of its runs.
+// fakeTests runs tests by name, as go test does. Each run of a test returns the next of its
+// prepared events.
 type fakeTests struct {
 	runs   map[string][]string // events, by package or package.Test
 	args   [][]string
@@ -205,7 +206,7 @@ func TestOnceMore(t *testing.T) {
 	}
 }
 
-// TestRandomSeed fixes a seed that is to be random, for all processes of both runs.
+// TestRandomSeed: with KEYP_SEED=random one seed is drawn for all processes of both runs.
 func TestRandomSeed(t *testing.T) {
 	t.Setenv("KEYP_SEED", "random")
 	first, err := fixSeed()
@@ -217,7 +218,7 @@ func TestRandomSeed(t *testing.T) {
 	}
 }
 
-// TestStatus does not believe a status that the tests contradict.
+// TestStatus: a status that contradicts the tests' events is not believed.
 func TestStatus(t *testing.T) {
 	unended := `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}
