@@ -11,9 +11,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestOutputNeverShowsTheUndurable writes replies with and without LSNs in passes, and
-// takes out what may leave: always exactly the longest prefix of replies whose LSNs,
-// and those of all before them, are durable; at the granularity of a pass.
+// TestOutputNeverShowsTheUndurable writes replies with and without LSNs in passes of the loop, and
+// takes out the bytes that may leave. They must be exactly the longest prefix of replies whose
+// LSNs, and those of all replies before them, are durable. A pass counts as a whole.
 func TestOutputNeverShowsTheUndurable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type reply struct {
@@ -56,7 +56,7 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 			}
 			replies = append(replies, r)
 		}
-		// allowed is how much of all that was written may have left.
+		// allowed returns how many of the written bytes may have left.
 		allowed := func() (most int) {
 			for _, r := range replies {
 				if r.lsn > durable {
@@ -99,8 +99,8 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 	})
 }
 
-// TestOutputThatWaitsStays: what is added to much that waits does not move it, and memory is
-// about what waits.
+// TestOutputThatWaitsStays: when much output waits, adding more does not move it. The memory used
+// is about the size of the waiting output.
 func TestOutputThatWaitsStays(t *testing.T) {
 	var pool bufferPool
 	var o output
@@ -196,7 +196,8 @@ func TestTimersFireInOrder(t *testing.T) {
 	})
 }
 
-// TestTimerSetAgainWhileItRuns must not run for ever within one call.
+// TestTimerSetAgainWhileItRuns: a timer that sets itself again does not run for ever within one
+// call.
 func TestTimerSetAgainWhileItRuns(t *testing.T) {
 	var ts timers
 	runs := 0
@@ -210,8 +211,8 @@ func TestTimerSetAgainWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestLongRepliesLeaveInPieces: of a long reply no more than a piece leaves before others have
-// their turns, however fast its client reads.
+// TestLongRepliesLeaveInPieces: however fast a client reads, the server sends at most one piece of
+// a long reply before other clients have their turns.
 func TestLongRepliesLeaveInPieces(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -230,8 +231,8 @@ func TestLongRepliesLeaveInPieces(t *testing.T) {
 	c.expect("+" + long)
 }
 
-// TestUnwantedReplyWaitsForNothing: a client that wants no reply to a write reads all that was to
-// be sent before it, while that write is not durable yet. Nothing of it waits for the log then.
+// TestUnwantedReplyWaitsForNothing: a client that wants no reply to a write reads all earlier
+// output while the write is not durable yet. None of that output waits for the log.
 func TestUnwantedReplyWaitsForNothing(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)

@@ -14,9 +14,9 @@ import (
 	"keyp/storage"
 )
 
-// held runs commands as tasks of each scope, which wait until the gate opens, with nothing written
-// yet. SUNIONSTORE has its values pinned, UNLINK has a transaction of its own, and EVAL has the
-// keyspace locked.
+// held runs commands as tasks of each scope. They wait until the gate opens, and have written
+// nothing yet. SUNIONSTORE has its values pinned, UNLINK has a transaction of its own, and EVAL has
+// locked the keyspace.
 type held struct{ runs, gate chan struct{} }
 
 func (h *held) use(e *commands.Env) {
@@ -36,7 +36,7 @@ func (h *held) use(e *commands.Env) {
 	}
 }
 
-// beside makes a command run as a task of scope Unlocked, in a transaction of its own, as MIGRATE
+// beside makes a command run as a task of scope Unlocked in a transaction of its own, as MIGRATE
 // does.
 func beside(e *commands.Env, name string) {
 	spec := e.Table.Lookup([]byte(name))
@@ -53,16 +53,16 @@ func beside(e *commands.Env, name string) {
 	}
 }
 
-// heldCalls are calls of these, with their replies and what GET k gives behind them.
+// heldCalls lists calls of these commands, their replies, and the reply to a GET k that follows.
 var heldCalls = []struct{ call, reply, k string }{
 	{"SUNIONSTORE to a b", ":3", "v"},
 	{"UNLINK k", ":1", "$-1"},
 	{"EVAL 'return redis.call(\"APPEND\", KEYS[1], \"w\")' 1 k", ":2", "vw"},
 }
 
-// TestPauseAwaitsWriters: CLIENT PAUSE replies when the commands have ended that were writing
-// beside the loop, and then nothing is written: what came meanwhile, or comes now, waits for the
-// end of the pause.
+// TestPauseAwaitsWriters: CLIENT PAUSE replies when the commands that were writing beside the loop
+// have ended. From then on nothing is written: writes that came meanwhile, or come later, wait for
+// the end of the pause.
 func TestPauseAwaitsWriters(t *testing.T) {
 	for _, tt := range heldCalls {
 		for _, pause := range []string{"CLIENT PAUSE 1000000 WRITE\n",
@@ -112,7 +112,7 @@ func TestPauseAwaitsWriters(t *testing.T) {
 	}
 }
 
-// noTaskRuns waits until no task runs or is queued; clients may wait.
+// noTaskRuns waits until no task runs or is queued. Clients may still be waiting.
 func (ts *testServer) noTaskRuns() {
 	ts.t.Helper()
 	await.Until(ts.t, "no task runs", func() (none bool) {
@@ -121,8 +121,8 @@ func (ts *testServer) noTaskRuns() {
 	})
 }
 
-// writesBehindPause checks that a write waits for the end of the pause, beside so many keys, and
-// runs then.
+// writesBehindPause checks that a write waits for the end of the pause together with as many keys
+// as given, and runs then.
 func (ts *testServer) writesBehindPause(writer, other *client, keys int) {
 	ts.t.Helper()
 	ts.waits(writer, forPause)
@@ -134,8 +134,8 @@ func (ts *testServer) writesBehindPause(writer, other *client, keys int) {
 	writer.expect("+OK")
 }
 
-// TestWritersWaitBehindPause: while CLIENT PAUSE waits no write comes before it, however small, so
-// it need not wait for ever; what reads goes on, and so does a transaction that is queued.
+// TestWritersWaitBehindPause: while CLIENT PAUSE waits, no write overtakes it, however small, so it
+// does not wait for ever. Reads go on, and a transaction can still be queued.
 func TestWritersWaitBehindPause(t *testing.T) {
 	h := &held{}
 	ts := start(t, h.use)
@@ -165,8 +165,8 @@ func TestWritersWaitBehindPause(t *testing.T) {
 	ts.noTasks()
 }
 
-// TestUnpauseBehindPause: who waits to begin a pause does so before a CLIENT UNPAUSE that came
-// later, which so ends it. Without one that waits CLIENT UNPAUSE waits for nobody.
+// TestUnpauseBehindPause: a CLIENT PAUSE that waits begins its pause before a later CLIENT UNPAUSE
+// runs, so the latter ends the pause. If no CLIENT PAUSE waits, CLIENT UNPAUSE waits for nobody.
 func TestUnpauseBehindPause(t *testing.T) {
 	h := &held{}
 	ts := start(t, h.use)
@@ -189,9 +189,9 @@ func TestUnpauseBehindPause(t *testing.T) {
 	}
 }
 
-// TestLeavesBeforePause: who is killed while waiting to begin a pause begins none, and nobody waits
-// for it any more; for one whose client has only left the pause begins, as with Redis, which reads
-// what was sent.
+// TestLeavesBeforePause: a client that is killed while its CLIENT PAUSE waits begins no pause, and
+// nobody waits for it any more. If the client only disconnects, the pause begins all the same, as
+// in Redis, which runs the commands already sent.
 func TestLeavesBeforePause(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		h := &held{}
@@ -221,8 +221,8 @@ func TestLeavesBeforePause(t *testing.T) {
 	}
 }
 
-// TestPauseTimeBegins: the time of a pause begins when CLIENT PAUSE replies, however long it has
-// waited.
+// TestPauseTimeBegins: the duration of a pause counts from the reply to CLIENT PAUSE, however long
+// the command has waited.
 func TestPauseTimeBegins(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	h := &held{}
@@ -247,8 +247,8 @@ func TestPauseTimeBegins(t *testing.T) {
 	small.expect("+OK")
 }
 
-// TestPauseWhileBusy: CLIENT PAUSE is refused while a script runs for too long, also if it has
-// waited for that, and others then do not wait for it.
+// TestPauseWhileBusy: CLIENT PAUSE is refused while a script runs for too long, even if the command
+// has already waited for that script. Other clients then do not wait for it.
 func TestPauseWhileBusy(t *testing.T) {
 	ts := start(t)
 	script, pauses, inMulti := ts.dial(), ts.dial(), ts.dial()
@@ -288,8 +288,8 @@ func TestPauseWhileBusy(t *testing.T) {
 	}
 }
 
-// TestStopWithPauseThatWaits: while the server stops no pause begins that has waited, which those
-// behind it would wait for.
+// TestStopWithPauseThatWaits: while the server stops, a waiting CLIENT PAUSE does not begin its
+// pause, as the clients after it would wait for that.
 func TestStopWithPauseThatWaits(t *testing.T) {
 	h := &held{}
 	ts := start(t, h.use, neverGiveUp)
@@ -311,8 +311,8 @@ func TestStopWithPauseThatWaits(t *testing.T) {
 	small.expect("+OK", "(eof)")
 }
 
-// TestPauseDelays: what may write is delayed, also where it is not declared to write, as in Redis;
-// what only reads is not.
+// TestPauseDelays: a pause delays each command that may write, as in Redis, even if the command is
+// not declared to write. It does not delay commands that only read.
 func TestPauseDelays(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -351,8 +351,8 @@ func TestPauseDelays(t *testing.T) {
 	}
 }
 
-// fillers starts tasks, none of which writes, and lets them run until end is called. MSET is a
-// task, too.
+// fillers starts tasks that do not write, and lets them run until end is called. MSET is a task,
+// too.
 func fillers() (use func(*commands.Env), fill func(ts *testServer, n int), end func()) {
 	runs, gate := make(chan struct{}, maxUnlocked), make(chan struct{})
 	use = func(e *commands.Env) {
@@ -376,7 +376,7 @@ func fillers() (use func(*commands.Env), fill func(ts *testServer, n int), end f
 	return use, fill, sync.OnceFunc(func() { close(gate) })
 }
 
-// writesMany sends an MSET, which is a task that waits in queue.
+// writesMany sends an MSET, which is a task that waits in the queue.
 func (ts *testServer) writesMany() *client {
 	ts.t.Helper()
 	c := ts.dial()
@@ -389,8 +389,8 @@ func (ts *testServer) writesMany() *client {
 	return c
 }
 
-// TestPauseBesideQueue: CLIENT PAUSE does not wait for a task that has not begun; that waits for
-// the end of the pause.
+// TestPauseBesideQueue: CLIENT PAUSE does not wait for a task that has not begun. The task waits
+// for the end of the pause.
 func TestPauseBesideQueue(t *testing.T) {
 	use, fill, end := fillers()
 	ts := start(t, use)
@@ -403,8 +403,8 @@ func TestPauseBesideQueue(t *testing.T) {
 	ts.writesBehindPause(writer, other, 0)
 }
 
-// TestPauseBeforeQueue: a task that has not begun waits behind CLIENT PAUSE also where that waits
-// for the end of one that has.
+// TestPauseBeforeQueue: a task that has not begun waits for CLIENT PAUSE even while CLIENT PAUSE
+// waits for the end of a running task.
 func TestPauseBeforeQueue(t *testing.T) {
 	h := &held{}
 	use, fill, end := fillers()
@@ -424,8 +424,8 @@ func TestPauseBeforeQueue(t *testing.T) {
 	ts.writesBehindPause(writer, other, 0)
 }
 
-// TestPauseInExecBesideQueue: such a task does not begin either while a transaction runs, which may
-// yet begin a pause.
+// TestPauseInExecBesideQueue: a queued task does not begin while a transaction runs that may still
+// begin a pause.
 func TestPauseInExecBesideQueue(t *testing.T) {
 	h := &held{}
 	use, fill, end := fillers()

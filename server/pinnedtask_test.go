@@ -10,7 +10,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// gated makes SUNION run beside the loop, and wait there until the gate opens.
+// gated makes SUNION run beside the loop and wait there until the gate opens.
 func gated(gate chan struct{}) func(*commands.Env) {
 	return func(e *commands.Env) {
 		spec := e.Table.Lookup([]byte("SUNION"))
@@ -23,7 +23,7 @@ func gated(gate chan struct{}) func(*commands.Env) {
 	}
 }
 
-// waits waits until a session waits for a reason.
+// waits waits until the client's session waits for the given reason.
 func (ts *testServer) waits(c *client, why state) {
 	ts.t.Helper()
 	s := ts.sessionOf(c)
@@ -33,8 +33,8 @@ func (ts *testServer) waits(c *client, why state) {
 	})
 }
 
-// behindTask sends commands, each for a client of its own, that wait for a task. What it returns
-// compares their replies.
+// behindTask sends commands that wait for a task, each from a client of its own. The returned
+// function compares their replies.
 func (ts *testServer) behindTask(commands ...string) (replies func(want ...string)) {
 	ts.t.Helper()
 	var waiting []*client
@@ -54,7 +54,7 @@ func (ts *testServer) behindTask(commands ...string) (replies func(want ...strin
 	}
 }
 
-// noTasks checks that no task is left, and nothing of one.
+// noTasks checks that no task is left, nor any trace of one.
 func (ts *testServer) noTasks() {
 	ts.t.Helper()
 	ts.onLoop(func(l *loop) {
@@ -64,8 +64,9 @@ func (ts *testServer) noTasks() {
 	})
 }
 
-// TestPinned: beside a command that reads for long all others go on but those that would change
-// what it reads, further ones of its kind, and scripts; these have their turns afterwards.
+// TestPinned: while a command that reads for long runs beside the loop, other commands go on. Only
+// commands that would change the values it reads, further commands of its kind, and scripts wait
+// until it ends.
 func TestPinned(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, gated(gate))
@@ -94,8 +95,8 @@ func TestPinned(t *testing.T) {
 	ts.noTasks()
 }
 
-// TestPinnedEstimate: PFCOUNT, which keeps its estimate in the value, does not change one that is
-// being read either.
+// TestPinnedEstimate: PFCOUNT stores its estimate in the value, but does not change a value that is
+// being read.
 func TestPinnedEstimate(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -124,7 +125,7 @@ func TestPinnedEstimate(t *testing.T) {
 	ts.noTasks()
 }
 
-// TestPinnedGone: a client that goes meanwhile leaves nothing behind.
+// TestPinnedGone: a client that disconnects while its task runs leaves nothing behind.
 func TestPinnedGone(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, gated(gate))
@@ -145,8 +146,8 @@ func TestPinnedGone(t *testing.T) {
 	}
 }
 
-// TestPinnedSeesOneInstant: lists that grow, are trimmed, replaced and read whole by many clients
-// at once: each reply is what the list was at one instant.
+// TestPinnedSeesOneInstant: many clients grow, trim, replace and read whole lists at once. Each
+// reply shows the list as it was at one instant.
 func TestPinnedSeesOneInstant(t *testing.T) {
 	ts := start(t)
 	const rounds, elements = 6, 1200
@@ -208,8 +209,8 @@ func TestPinnedSeesOneInstant(t *testing.T) {
 	all.Wait()
 }
 
-// TestPinnedStoreRunsAgain: a command that was to store what it has read beside the loop does so
-// only if its keys are still what they were.
+// TestPinnedStoreRunsAgain: a command that reads beside the loop stores its result only if its keys
+// have not changed meanwhile.
 func TestPinnedStoreRunsAgain(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -265,8 +266,8 @@ func TestPinnedStoreRunsAgain(t *testing.T) {
 	}
 }
 
-// TestPinnedIsWatchedBesideAnEnd: a task that another goroutine runs ends while the loop's
-// goroutine runs one: the supervisor still looks after that, so the loop does not wait for it.
+// TestPinnedIsWatchedBesideAnEnd: a task of another goroutine ends while the loop's goroutine runs
+// a task itself. The supervisor still watches the latter, so the loop does not wait for it.
 func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -295,8 +296,8 @@ func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	second.expect("+OK")
 }
 
-// TestMessagesEndWhoRunsAgain: a task is to run again, and the messages that were kept for its
-// client are more than it may be sent by now: that client is closed, and others are served.
+// TestMessagesEndWhoRunsAgain: a task must run again, and the messages kept for its client exceed
+// the client's output limit by now. The server closes that client and goes on serving others.
 func TestMessagesEndWhoRunsAgain(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -327,8 +328,8 @@ func TestMessagesEndWhoRunsAgain(t *testing.T) {
 	}
 }
 
-// TestPinnedSmallSources: BITOP runs beside the loop, and one of its sources, which is small,
-// changes meanwhile: it runs again, so the change is not lost.
+// TestPinnedSmallSources: BITOP runs beside the loop, and a small source changes meanwhile. BITOP
+// runs again, so the change is not lost.
 func TestPinnedSmallSources(t *testing.T) {
 	for _, change := range []string{"SETBIT d 5 1", "DEL d", "SET d " + strings.Repeat("x", 2000),
 		"SETBIT b 7 1"} {

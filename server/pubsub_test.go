@@ -54,7 +54,7 @@ func TestPublishReachesAll(t *testing.T) {
 	publishers.Wait()
 }
 
-// TestPublishToOneself: the message comes behind the reply.
+// TestPublishToOneself: a client that publishes to itself gets the message after the reply.
 func TestPublishToOneself(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -64,7 +64,7 @@ func TestPublishToOneself(t *testing.T) {
 		">3 unsubscribe a :1", ">3 unsubscribe b :0", ":0")
 }
 
-// TestRepliesOffLeaveMessages: CLIENT REPLY is about replies, not about what is pushed.
+// TestRepliesOffLeaveMessages: CLIENT REPLY affects replies only, not pushed messages.
 func TestRepliesOffLeaveMessages(t *testing.T) {
 	ts := start(t)
 	c, p := ts.dial(), ts.dial()
@@ -78,7 +78,8 @@ func TestRepliesOffLeaveMessages(t *testing.T) {
 	c.expect("*3 subscribe a :1", "*2 pong ")
 }
 
-// TestGoneSubscribers: who disconnects, is killed or quits is no receiver any more.
+// TestGoneSubscribers: a client that disconnects, is killed or quits does not count as a receiver
+// any more.
 func TestGoneSubscribers(t *testing.T) {
 	ts := start(t)
 	p := ts.dial()
@@ -107,15 +108,15 @@ func TestGoneSubscribers(t *testing.T) {
 	}
 }
 
-// publish gives the reply to PUBLISH of a message of any length.
+// publish returns the reply to PUBLISH of a message of any length.
 func (c *client) publish(channel, message string) string {
 	c.t.Helper()
 	c.raw(multibulk("PUBLISH", channel, message))
 	return c.reply()
 }
 
-// TestSlowSubscriberIsCut: at its class's limit; publishers and other subscribers go on, and
-// a client of class normal with as much output stays.
+// TestSlowSubscriberIsCut: the server closes a slow subscriber at the limit of its class.
+// Publishers and other subscribers go on, and a client of class normal with as much output stays.
 func TestSlowSubscriberIsCut(t *testing.T) {
 	ts := start(t)
 	p, slow, good := ts.dial(), ts.dial(), ts.dial()
@@ -147,7 +148,8 @@ func TestSlowSubscriberIsCut(t *testing.T) {
 	}
 }
 
-// TestSlowSubscriberIsCutAtTheSoftLimit when its time is up.
+// TestSlowSubscriberIsCutAtTheSoftLimit: the server closes a slow subscriber when the time of the
+// soft limit is up.
 func TestSlowSubscriberIsCutAtTheSoftLimit(t *testing.T) {
 	ts := start(t)
 	p, slow := ts.dial(), ts.dial()
@@ -178,7 +180,7 @@ func TestSlowSubscriberIsCutAtTheSoftLimit(t *testing.T) {
 	})
 }
 
-// TestSubscribersAreNotIdle: they are silent for as long as they like.
+// TestSubscribersAreNotIdle: the idle timeout does not apply to subscribers.
 func TestSubscribersAreNotIdle(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -186,8 +188,9 @@ func TestSubscribersAreNotIdle(t *testing.T) {
 	ts.mayRest(c)
 }
 
-// TestScriptsPublish: while others come and go, some for so long that the loop moves to another
-// goroutine. What scripts publish comes in its place among the events of what they write.
+// TestScriptsPublish: scripts publish while other clients come and go. Some scripts take so long
+// that the loop moves to another goroutine. A published message keeps its place among the events of
+// the script's writes.
 func TestScriptsPublish(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=E$")
 	l, c, other := ts.dial(), ts.dial(), ts.dial()

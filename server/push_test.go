@@ -10,7 +10,7 @@ import (
 
 const hello = "*1\r\n$5\r\nhello\r\n"
 
-// sessionOf gives the session that a client's connection is.
+// sessionOf returns the session of a client's connection.
 func (ts *testServer) sessionOf(c *client) (found *session) {
 	ts.t.Helper()
 	await.Until(ts.t, "the client has a session", func() bool {
@@ -36,7 +36,8 @@ func TestPushFromAnywhere(t *testing.T) {
 	}
 }
 
-// TestPushComesBehindTheReply: to the client whose command makes the message.
+// TestPushComesBehindTheReply: a client whose command causes a message gets the message after the
+// reply.
 func TestPushComesBehindTheReply(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -52,8 +53,8 @@ func TestPushComesBehindTheReply(t *testing.T) {
 	c.expect("+OK", "*1 hello", "*1 hello", "$-1", "+OK", "*1 hello", "*1 hello")
 }
 
-// TestPushWaitsForTheLog: it leaves when the log is durable to its LSN, and without a
-// command that would have the log committed.
+// TestPushWaitsForTheLog: a message leaves when the log is durable up to the message's LSN. No
+// command is needed to have the log committed.
 func TestPushWaitsForTheLog(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
@@ -79,7 +80,7 @@ func TestPushWaitsForTheLog(t *testing.T) {
 	writer.expect("+OK")
 }
 
-// TestPushToParked: a client whose command is held back hears all the same.
+// TestPushToParked: a client whose command is held back gets messages all the same.
 func TestPushToParked(t *testing.T) {
 	ts := start(t)
 	c, other := ts.dial(), ts.dial()
@@ -104,12 +105,12 @@ func (ts *testServer) runsATask(h *hog) *session {
 	s := ts.sessionOf(c)
 	c.send("LOLWUT\n")
 	await.For(ts.t, "the task runs", h.runs)
-	// Before the server's end, which waits for the task.
+	// Registered last, so it runs before the server's end, which waits for the task.
 	ts.t.Cleanup(func() { h.end <- struct{}{} })
 	return s
 }
 
-// TestKeptPushesAreBounded: they count as output, to each limit, while the task still runs.
+// TestKeptPushesAreBounded: kept messages count as output for each limit while the task still runs.
 func TestKeptPushesAreBounded(t *testing.T) {
 	message := []byte("$10000\r\n" + strings.Repeat("x", 10000) + "\r\n")
 	limits := map[string]struct {
@@ -151,8 +152,8 @@ func TestKeptPushesAreBounded(t *testing.T) {
 	}
 }
 
-// TestSoftLimit: the time of the soft limit begins when what waits, kept messages included, passes
-// it, and begins again when that happens once more.
+// TestSoftLimit: the time of the soft limit begins when the waiting output, kept messages included,
+// exceeds the limit. It begins again when the output exceeds the limit once more.
 func TestSoftLimit(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
@@ -188,7 +189,7 @@ func TestSoftLimit(t *testing.T) {
 	})
 }
 
-// TestPushToTheGone: what is closed, about to end or cut swallows it.
+// TestPushToTheGone: a message to a session that is closed, about to end or cut is dropped.
 func TestPushToTheGone(t *testing.T) {
 	ts := start(t)
 	for _, end := range []func(*loop, *session){
@@ -208,8 +209,8 @@ func TestPushToTheGone(t *testing.T) {
 	}
 }
 
-// TestPushOverTheLimitCuts: the list of who is connected stays as it is while somebody
-// goes through it, and memory is bounded.
+// TestPushOverTheLimitCuts: cutting a client does not change the list of connected clients while
+// somebody iterates over it. Memory is bounded.
 func TestPushOverTheLimitCuts(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()

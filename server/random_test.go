@@ -13,16 +13,16 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// crowd are random clients: they track, monitor, subscribe and block, change what others track,
-// read their replies or do not, and change the limits of all that, which are small.
+// crowd runs random clients. They track, monitor, subscribe and block, change keys that others
+// track, and may or may not read their replies. They also change the limits, which are small.
 type crowd struct {
 	ts   *testServer
 	mset string
 	mget string
 }
 
-// TestRandomClients: whatever a crowd does, the server goes on to answer, and when its clients are
-// gone nothing of them is left. KEYP_RANDOM_SEED has other ones come.
+// TestRandomClients: whatever a crowd of clients does, the server keeps answering. When the clients
+// are gone, nothing of them is left. KEYP_RANDOM_SEED sets the seed of the random choices.
 func TestRandomClients(t *testing.T) {
 	seed, err := strconv.ParseUint(os.Getenv("KEYP_RANDOM_SEED"), 10, 64)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestRandomClients(t *testing.T) {
 	}
 }
 
-// visit is one connection from its begin to its end.
+// visit runs one connection from its beginning to its end.
 func (c *crowd) visit(rng *rand.Rand) {
 	conn, err := await.Dial("tcp", c.ts.Addrs()[0])
 	if err != nil {
@@ -121,10 +121,10 @@ func (c *crowd) visit(rng *rand.Rand) {
 	_, _ = conn.Write([]byte(lines.String()))
 }
 
-// someone is an id that a client may have, or have had.
+// someone returns an id that a client may have, or may have had.
 func someone(rng *rand.Rand) string { return strconv.Itoa(2 + rng.IntN(250)) }
 
-// mode says what a client is for.
+// mode returns a command that sets up a client for some use.
 func (c *crowd) mode(rng *rand.Rand) string {
 	modes := []string{
 		"CLIENT TRACKING ON", "CLIENT TRACKING ON NOLOOP", "CLIENT TRACKING ON BCAST",
@@ -139,7 +139,7 @@ func (c *crowd) mode(rng *rand.Rand) string {
 	return modes[rng.IntN(len(modes))] + "\r\n"
 }
 
-// act is something that a client does.
+// act returns a random command of a client.
 func (c *crowd) act(rng *rand.Rand) string {
 	switch rng.IntN(4) {
 	case 0:

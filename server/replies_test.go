@@ -11,8 +11,9 @@ import (
 	"keyp/storage"
 )
 
-// TestReplyTimes: what clients wait is counted by reads and writes, the sync included that a reply
-// needs. Who waits for others, or wants no reply, does not count.
+// TestReplyTimes: the time that clients wait for replies is counted for reads and writes apart, and
+// includes the sync that a reply needs. Clients that wait for other clients, or want no reply, do
+// not count.
 func TestReplyTimes(t *testing.T) {
 	const sync = 40 * time.Millisecond
 	clk := clock.NewFake(1_700_000_000_000)

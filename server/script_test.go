@@ -9,13 +9,13 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// busyServer is one whose scripts make others hear -BUSY after a moment.
+// busyServer starts a server that replies -BUSY to other clients soon after a script begins.
 func busyServer(t *testing.T) *testServer {
 	t.Helper()
 	return start(t, "busy-reply-threshold=20")
 }
 
-// waitBusy asks until the server is busy, and gives what it says then.
+// waitBusy sends commands until the server is busy, and returns its reply then.
 func waitBusy(t *testing.T, c *client) string {
 	t.Helper()
 	got := ""
@@ -28,8 +28,8 @@ func waitBusy(t *testing.T, c *client) string {
 
 const busyScript = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 
-// TestScriptBusy: while a script runs for too long others are answered so and can kill it; then all
-// goes on.
+// TestScriptBusy: while a script runs for too long, other clients get -BUSY and can kill it. Then
+// all clients go on.
 func TestScriptBusy(t *testing.T) {
 	ts := busyServer(t)
 	script, other := ts.dial(), ts.dial()
@@ -54,11 +54,11 @@ func TestScriptBusy(t *testing.T) {
 	other.expect("+OK", "v", "-NOTBUSY No scripts in execution right now.")
 }
 
-// TestScriptUnkillable: a script that has written goes on to its end.
+// TestScriptUnkillable: a script that has written cannot be killed, and runs to its end.
 func TestScriptUnkillable(t *testing.T) {
 	ts := busyServer(t)
 	script, other := ts.dial(), ts.dial()
-	// On a busy machine others may not be served while the script runs, and find that it has ended.
+	// On a busy machine the server may serve other clients only when the script has ended.
 	unkillable := false
 	for n := 1_000_000; !unkillable; n *= 4 {
 		other.do("DEL k")
@@ -71,7 +71,7 @@ func TestScriptUnkillable(t *testing.T) {
 		})
 		got := other.do("SCRIPT KILL")
 		if got == "+OK" {
-			// It took so long to come to its first command that others were refused before.
+			// The script's first command came so late that other clients were refused before it.
 			if got = script.reply(); !strings.HasPrefix(got, "-ERR Script killed by user") {
 				t.Fatalf("a killed script replies %s", got)
 			}
@@ -90,7 +90,7 @@ func TestScriptUnkillable(t *testing.T) {
 	}
 }
 
-// TestFunctionKill: the same for a function.
+// TestFunctionKill: a function that runs for too long can be killed, too.
 func TestFunctionKill(t *testing.T) {
 	ts := busyServer(t)
 	script, other := ts.dial(), ts.dial()
@@ -120,8 +120,8 @@ func TestFunctionKill(t *testing.T) {
 	script.expect("-ERR Bad number of keys provided")
 }
 
-// TestScriptsBeside runs scripts of many connections at once, with
-// pipelines: each is atomic, and replies come in order.
+// TestScriptsBeside runs scripts of many connections at once, with pipelines. Each script is
+// atomic, and replies come in order.
 func TestScriptsBeside(t *testing.T) {
 	ts := start(t)
 	const connections, rounds = 8, 40
@@ -167,8 +167,8 @@ func TestScriptsBeside(t *testing.T) {
 	c.expect("320")
 }
 
-// TestCompileBeside: while a program is compiled others are served, and compiling can be ended. The
-// compiler waits here until they have been.
+// TestCompileBeside: while a program is compiled other clients are served, and compiling can be
+// ended. In this test the compiler waits until the other clients have been served.
 func TestCompileBeside(t *testing.T) {
 	ts := start(t)
 	began, goOn := make(chan struct{}), make(chan struct{})

@@ -60,8 +60,8 @@ func TestClientsInterleaved(t *testing.T) {
 	a.expect("from-a")
 }
 
-// TestOnePass: what many clients have sent is read before any of it runs. That shows in no
-// reply, whatever their databases, and whatever becomes of one by another's command.
+// TestOnePass: the server reads the input of many clients before it runs any of it. No reply shows
+// that, whatever databases the clients use, and even if the command of one ends another.
 func TestOnePass(t *testing.T) {
 	ts := start(t)
 	var list []*client
@@ -154,7 +154,7 @@ func TestProtocolErrors(t *testing.T) {
 			ts := start(t)
 			other, c := ts.dial(), ts.dial()
 			other.raw("*2\r\n$4\r\nECHO\r\n$2\r\nh")
-			// Unread input behind the error must not take the replies away.
+			// Unread input after the error must not take the replies away.
 			c.send("SET before 1\n")
 			c.raw(test.input + strings.Repeat("y", 200_000))
 			c.expect("+OK", test.want, "(eof)")
@@ -164,8 +164,8 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
-// TestProtocolErrorStaysWithItsClient: who comes next meets nothing of it, also when
-// the error is in the last byte that was sent.
+// TestProtocolErrorStaysWithItsClient: a protocol error of one client does not affect the next
+// client, even if the error is in the last byte that was sent.
 func TestProtocolErrorStaysWithItsClient(t *testing.T) {
 	ts := start(t)
 	for _, input := range []string{"ECHO \"a\r\n", "*1\r\n$-2\r\n", "*1\r\n:\r\n", "*x\r\n",
@@ -191,7 +191,8 @@ func TestProtocolErrorWithRepliesOff(t *testing.T) {
 	c.expect("(eof)")
 }
 
-// TestHTTPIsHungUp: the body of a request that a browser was made to send is not run.
+// TestHTTPIsHungUp: the server does not run the body of an HTTP request that a browser was made to
+// send.
 func TestHTTPIsHungUp(t *testing.T) {
 	ts := start(t)
 	for _, request := range []string{
@@ -263,7 +264,8 @@ func TestPanicInHandlerCostsItsCommandAlone(t *testing.T) {
 	}
 }
 
-// TestPanicOfSessionCostsItAlone makes the loop's own code fail for one session.
+// TestPanicOfSessionCostsItAlone: when the loop's own code panics for one session, only that
+// session ends.
 func TestPanicOfSessionCostsItAlone(t *testing.T) {
 	ts := start(t)
 	a, b := ts.dial(), ts.dial()
@@ -410,7 +412,8 @@ func TestReusedDescriptor(t *testing.T) {
 	})
 }
 
-// TestReplySkip: the replies that remain are those of Redis, whatever SKIP stands before.
+// TestReplySkip: whatever command CLIENT REPLY SKIP precedes, the remaining replies are those of
+// Redis.
 func TestReplySkip(t *testing.T) {
 	ts := start(t)
 	for input, want := range map[string]string{
@@ -438,8 +441,8 @@ func TestReplySkip(t *testing.T) {
 	}
 }
 
-// TestKillsItselfInTask: who ends its own connection in a transaction that goes on beside the loop
-// gets the reply to that before.
+// TestKillsItselfInTask: a client kills its own connection in a transaction that goes on beside the
+// loop. It still gets the reply before the connection ends.
 func TestKillsItselfInTask(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")
 	c := ts.dial()

@@ -17,7 +17,7 @@ var stateNames = [states]string{
 	lingering: "lingering", condemned: "condemned", closed: "closed",
 }
 
-// TestStates makes every transition from every state: those with an x are allowed, all others panic
+// TestStates makes every transition from every state. Those marked x are allowed. All others panic
 // and change nothing.
 func TestStates(t *testing.T) {
 	methods := map[string]func(*session){
@@ -33,7 +33,7 @@ func TestStates(t *testing.T) {
 		name := "wait " + stateNames[why]
 		methods[name], to[name] = func(s *session) { s.wait(why) }, why
 	}
-	// wait is the same for each reason.
+	// The column wait is the same for each reason to wait.
 	table := map[state]string{
 		//             wait release wake halt finish linger condemn end
 		serving:      " x     .      .    x     x      .      x     x ",
@@ -87,7 +87,7 @@ func panics(fn func()) (yes bool) {
 	return false
 }
 
-// TestStateTests: what the code asks of a state, for each of them.
+// TestStateTests checks each predicate of a state for each state.
 func TestStateTests(t *testing.T) {
 	for st := range states {
 		s := &session{state: st, readable: true}
@@ -113,7 +113,7 @@ func TestStateTests(t *testing.T) {
 	}
 }
 
-// TestStateHasOneHome: nothing but state.go writes a session's state.
+// TestStateHasOneHome: only state.go writes a session's state.
 func TestStateHasOneHome(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestStopEndsScript: scripts that go on, and have run for less than busy-reply-threshold when the
-// server is to stop, are ended before the time for that is up, so the stop is a clean one. So is
-// one that has not begun to run by then: the first one here may be so, and the second one is.
+// TestStopEndsScript: the server is told to stop while scripts run that have not reached
+// busy-reply-threshold. They are ended before the time for a stop is up, so the stop is clean. The
+// same holds for a script that has not begun to run, as the second one here, and perhaps the first.
 func TestStopEndsScript(t *testing.T) {
 	ts := start(t, neverGiveUp) // an hour
 	first, second := ts.dial(), ts.dial()

@@ -11,15 +11,15 @@ import (
 	"keyp/storage/object"
 )
 
-// TestPanicOfStoreEndsServer: a panic that gets out of the store ends the server, as nobody knows
-// what it has left locked, whichever way the command runs.
+// TestPanicOfStoreEndsServer: a panic that comes out of the store ends the server, whichever way
+// the command runs, since nobody knows what the store has left locked.
 func TestPanicOfStoreEndsServer(t *testing.T) {
 	for name, call := range map[string][]string{"inline": {"SET", "a", "v"},
 		"beside the loop": {"MSET", "a", "v"}} {
 		t.Run(name, func(t *testing.T) {
 			var once atomic.Bool
-			// What the panic has left locked stays so: the test's close of the store would wait for
-			// who wants that in the background.
+			// The panic leaves locks held. Closing the store at the end of the test would wait for
+			// background work that wants them.
 			ts := start(t, func(o *storage.Options) {
 				o.NoBackground = true
 			}, func(e *commands.Env) {
@@ -44,8 +44,8 @@ func TestPanicOfStoreEndsServer(t *testing.T) {
 	}
 }
 
-// TestPanicOfStoreInTransaction: within EXEC it costs its command alone, as the transaction has
-// what is locked.
+// TestPanicOfStoreInTransaction: within EXEC a panic fails only its own command, as the transaction
+// holds the locks.
 func TestPanicOfStoreInTransaction(t *testing.T) {
 	ts := start(t, func(e *commands.Env) {
 		e.Table.Lookup([]byte("KEYS")).Run = func(c *commands.Ctx) error {
@@ -57,8 +57,8 @@ func TestPanicOfStoreInTransaction(t *testing.T) {
 	c.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3 +OK -ERR internal error +OK", "*2 1 2")
 }
 
-// TestPanicOfLoop: a panic in what belongs to no session ends the server with an error, and not the
-// process.
+// TestPanicOfLoop: a panic in code that belongs to no session ends the server with an error, but
+// not the process.
 func TestPanicOfLoop(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()

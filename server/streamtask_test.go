@@ -7,8 +7,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestLargeReadGroup: while a consumer is given very many entries, whatever does not need their
-// shard goes on; the rest has its turn afterwards.
+// TestLargeReadGroup: while the server delivers very many entries to a consumer, commands that do
+// not need their shard go on. The others run afterwards.
 func TestLargeReadGroup(t *testing.T) {
 	runs, gate := make(chan struct{}, 2), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {

@@ -16,13 +16,13 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// rough is a connection that sends in pieces of any length, with pauses, and that may be
-// cut or have a bit flipped once it is armed.
+// rough is a connection that sends pieces of any length, with pauses. Once armed, it may be cut or
+// have a bit flipped.
 type rough struct {
 	net.Conn
 	random *rand.Rand
 	armed  bool
-	// after is how many more bytes go through as they are; then comes the fault.
+	// after counts the bytes that still go through unchanged. After them comes the fault.
 	after int
 	flip  bool // the fault is a flipped bit, not the end
 	hurt  bool
@@ -56,8 +56,8 @@ func (r *rough) Write(p []byte) (n int, err error) {
 
 // TestTLSStreams sends the bytes of clients in arbitrary pieces, and makes clients read slowly,
 // with messages between replies. Each client gets its own replies, in order. Other connections are
-// cut, or have one bit flipped on the way; then nothing of their later input runs. Nothing is left
-// of any of them. KEYP_TLS_LONG=1 makes the test run longer.
+// cut, or have one bit flipped on the way. Then none of their later input runs. No connection
+// leaves anything behind. KEYP_TLS_LONG=1 makes the test run longer.
 func TestTLSStreams(t *testing.T) {
 	rounds, seed := 6, testkit.Seed(t)
 	if os.Getenv("KEYP_TLS_LONG") == "1" {
@@ -85,7 +85,7 @@ func TestTLSStreams(t *testing.T) {
 	t.Logf("%d connections came to their end, %d were hurt", whole, hurt)
 }
 
-// tlsStream runs one connection, and reports whether it was left whole.
+// tlsStream runs one connection, and reports whether it stayed undamaged.
 func tlsStream(t *testing.T, ts *testServer, a *testkit.Authority, random *rand.Rand) (whole bool) {
 	raw, publisher := dial(t, "tcp", ts.tlsAddr()), ts.dial()
 	defer raw.Close()

@@ -22,10 +22,10 @@ func startTLS(t *testing.T, a *testkit.Authority, settings ...setting) *testServ
 	return start(t, append([]setting{withTLS{"127.0.0.1", a.ServerArgs()}}, settings...)...)
 }
 
-// tlsAddr is the address of the TLS listener.
+// tlsAddr returns the address of the TLS listener.
 func (ts *testServer) tlsAddr() string { return ts.Addrs()[1] }
 
-// dialTLS connects and makes the handshake.
+// dialTLS connects and performs the handshake.
 func (ts *testServer) dialTLS(cfg *tls.Config) (*client, error) {
 	ts.t.Helper()
 	c := dial(ts.t, "tcp", ts.tlsAddr())
@@ -94,10 +94,8 @@ func TestTLSServes(t *testing.T) {
 	}
 }
 
-// TestTLSHalfClose: a client that ends its own side still has its replies, and then the
-// server's close_notify.
-// TestTLSMemoryDuringHandshake: what a client takes is asked for at any time, but the wire belongs
-// to the handshake's goroutine until that has ended.
+// TestTLSMemoryDuringHandshake: the memory of a client can be requested at any time, although only
+// the handshake's goroutine may use the wire until the handshake has ended.
 func TestTLSMemoryDuringHandshake(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)
@@ -132,6 +130,8 @@ func TestTLSMemoryDuringHandshake(t *testing.T) {
 	}
 }
 
+// TestTLSHalfClose: a client that closes its own side still gets its replies, and then the server's
+// close_notify.
 func TestTLSHalfClose(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)
@@ -146,8 +146,8 @@ func TestTLSHalfClose(t *testing.T) {
 	c.expect("+PONG", "+OK", "(eof)")
 }
 
-// TestTLSSlowReader: a client that does not read stalls its own commands, and goes on when
-// it reads; nothing is lost or mixed up.
+// TestTLSSlowReader: a client that does not read stalls only its own commands, which go on when it
+// reads. Nothing is lost or mixed up.
 func TestTLSSlowReader(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)
@@ -180,7 +180,7 @@ func TestTLSSlowReader(t *testing.T) {
 	}
 }
 
-// TestTLSOutputLimit: what is not read counts as on a plain connection.
+// TestTLSOutputLimit: unread output counts as on a plain connection.
 func TestTLSOutputLimit(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a, "client-output-buffer-limit=normal 10mb 0 0")
@@ -204,7 +204,7 @@ func TestTLSClientCertificates(t *testing.T) {
 	right, none := a.Trust(cert, key), a.Trust()
 	wrong := a.Trust()
 	wrong.Certificates = stranger.Trust(foreignCert, foreignKey).Certificates
-	// Shown even though the server does not name its authority.
+	// The client shows its certificate even though the server does not name the authority.
 	wrong.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &wrong.Certificates[0], nil
 	}
@@ -241,8 +241,8 @@ func TestTLSClientCertificates(t *testing.T) {
 	}
 }
 
-// TestTLSBadHandshakes: whatever is sent instead of a handshake ends that connection, says
-// so in the log not too often, and leaves nothing behind.
+// TestTLSBadHandshakes: input that is no handshake ends its connection and leaves nothing behind.
+// The server logs this, but not too often.
 func TestTLSBadHandshakes(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)
@@ -287,8 +287,8 @@ func TestTLSBadHandshakes(t *testing.T) {
 	}
 }
 
-// TestTLSGreetingTime: who does not finish its handshake counts as a client, is seen, and
-// is dropped after a bound.
+// TestTLSGreetingTime: a connection that does not finish its handshake counts as a client, is
+// listed as one, and is dropped after a time limit.
 func TestTLSGreetingTime(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a, "maxclients=3")
@@ -325,7 +325,7 @@ func TestTLSGreetingTime(t *testing.T) {
 	}
 }
 
-// TestTLSKill: CLIENT KILL ends connections in any state, without a trace.
+// TestTLSKill: CLIENT KILL ends connections in any state and leaves nothing behind.
 func TestTLSKill(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)
@@ -358,8 +358,8 @@ func TestTLSKill(t *testing.T) {
 	})
 }
 
-// TestTLSReload: CONFIG SET takes a new certificate for new connections, and leaves
-// everything as it was when the files are no good.
+// TestTLSReload: CONFIG SET uses a new certificate for new connections. If the files are invalid,
+// it leaves everything as it was.
 func TestTLSReload(t *testing.T) {
 	a, next := testkit.NewAuthority(t), testkit.NewAuthority(t)
 	ts := startTLS(t, a)
@@ -385,7 +385,7 @@ func TestTLSReload(t *testing.T) {
 	}
 }
 
-// TestTLSStop: a stop does not wait for handshakes, and clients see that it is the end.
+// TestTLSStop: a stop does not wait for handshakes, and clients see a proper end of the connection.
 func TestTLSStop(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a, neverGiveUp)
@@ -398,7 +398,8 @@ func TestTLSStop(t *testing.T) {
 	}
 }
 
-// TestTLSProtectedMode: a stranger sees why it is refused, behind the handshake.
+// TestTLSProtectedMode: a client from outside completes the handshake and then sees why it is
+// refused.
 func TestTLSProtectedMode(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	host := outsideAddress()
@@ -417,7 +418,7 @@ func TestTLSProtectedMode(t *testing.T) {
 	}
 }
 
-// TestTLSSealedBound: what the protocol answers by itself is bounded.
+// TestTLSSealedBound: the output that the TLS protocol produces by itself is bounded.
 func TestTLSSealedBound(t *testing.T) {
 	w := &wire{fd: -1}
 	piece := make([]byte, 1000)
@@ -434,7 +435,7 @@ func TestTLSSealedBound(t *testing.T) {
 	}
 }
 
-// TestTLSPortAlone: with port 0 there is nothing but TLS.
+// TestTLSPortAlone: with port 0 the server listens for TLS only.
 func TestTLSPortAlone(t *testing.T) {
 	port := strconv.Itoa(testkit.FreePort(t))
 	a := testkit.NewAuthority(t)
@@ -470,7 +471,8 @@ func TestTLSPortAlone(t *testing.T) {
 	}
 }
 
-// TestTLSOldVersions: versions before 1.2 are refused, and those that are not configured.
+// TestTLSOldVersions: TLS versions before 1.2 are refused, and so are versions that are not
+// configured.
 func TestTLSOldVersions(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a, "tls-protocols=TLSv1.3")
@@ -496,15 +498,15 @@ func TestTLSOldVersions(t *testing.T) {
 	}
 }
 
-// TestTLSResumption: a client may resume its session where tls-session-caching lets it, but
-// not past a change of what is asked of clients.
+// TestTLSResumption: a client may resume its session if tls-session-caching allows it, but not
+// after the requirements for clients have changed.
 func TestTLSResumption(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	cert, key := a.Issue("client")
 	ts := startTLS(t, a, "tls-auth-clients=yes")
 	cfg := a.Trust(cert, key)
 	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(4)
-	// resumes connects, and says whether the session of the last connection went on.
+	// resumes connects, and reports whether the session of the last connection was resumed.
 	resumes := func() bool {
 		c := ts.mustDialTLS(cfg)
 		if got := c.do("PING"); got != "+PONG" { // reads the next ticket too

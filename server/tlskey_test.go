@@ -17,7 +17,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// One key as OpenSSL 3 writes it: plainly, and under the password "secret".
+// The same key as OpenSSL 3 writes it: unencrypted, and encrypted under the password "secret".
 const plainTestKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg+MrSlQL+UiGmU5cr
 KxSwTXQ/fq5KHjjmU4qNBW9dfC+hRANCAASf47piH8vP3EhEwscpYYvwwJ1+TXm7
@@ -53,7 +53,7 @@ us8XGcR76oUelVV2fHqRRd3z6pu8IF+O3oJRxlXy8TzPJynkWnjfyKy3MDIJUsSr
 `,
 }
 
-// des3TestKey is under the password too, in a way that is not supported.
+// des3TestKey is under the same password, but its encryption is not supported.
 const des3TestKey = `-----BEGIN ENCRYPTED PRIVATE KEY-----
 MIHjME4GCSqGSIb3DQEFDTBBMCkGCSqGSIb3DQEFDDAcBAiV+W24NmERsAICCAAw
 DAYIKoZIhvcNAgkFADAUBggqhkiG9w0DBwQIxwQrlMCCrH8EgZBEo8TQzNYRVwum
@@ -63,7 +63,7 @@ KGVWfeOKhJpKPnRxcUXTim0omyYVIyJWa3wKYke0KOsWwyB1PEQ=
 -----END ENCRYPTED PRIVATE KEY-----
 `
 
-// keyOf gives the private key of a PEM file.
+// keyOf returns the private key of a PEM file.
 func keyOf(t *testing.T, text []byte) *ecdsa.PrivateKey {
 	t.Helper()
 	block, _ := pem.Decode(text)
@@ -146,8 +146,8 @@ func TestTLSCiphers(t *testing.T) {
 	}
 }
 
-// TestTLSConfigErrors: what cannot be served is said at the start, by the option's name and
-// without the password.
+// TestTLSConfigErrors: a start with an unusable configuration fails with an error that names the
+// option and does not contain the password.
 func TestTLSConfigErrors(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	cert, key := a.Issue("server")

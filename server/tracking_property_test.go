@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// TestCacheIsNeverStale: clients cache what they read, in whatever way they read it, while
-// others change it in whatever way, it expires or all of it is flushed. What a client has in
-// its cache after it has read from its socket all that was there is never older than what
-// the server had acknowledged before.
+// TestCacheIsNeverStale: clients cache the values that they read, by any command. Meanwhile other
+// clients change the keys by any command, keys expire, or everything is flushed. When a client has
+// read all available data from its socket, its cache is never older than the changes that the
+// server had acknowledged before.
 //
-// States of a key have ranks: 2v for version v, 2v+1 for its absence after that.
+// Each state of a key has a rank: 2v for version v, and 2v+1 for the key's absence after version v.
 func TestCacheIsNeverStale(t *testing.T) {
 	ts := start(t)
 	truth := &truth{started: map[string]int{}, acked: map[string]int{},
@@ -57,7 +57,7 @@ func TestCacheIsNeverStale(t *testing.T) {
 	writers.Wait()
 }
 
-// truth is what writers know.
+// truth is the state of the keys that writers know.
 type truth struct {
 	keys []string
 	turn map[string]*sync.Mutex // of who writes the key
@@ -77,7 +77,7 @@ func (o *truth) start(keys []string) (versions []string) {
 	return versions
 }
 
-// ack notes that the last version of keys was there, or that it is gone.
+// ack notes that the last version of the keys is in place, or that the keys are gone.
 func (o *truth) ack(keys []string, gone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,12 +89,12 @@ func (o *truth) ack(keys []string, gone bool) {
 	}
 }
 
-// cacheConn is a connection whose first error ends all.
+// cacheConn is a connection whose first error ends the test.
 type cacheConn struct {
 	*client
 	*rand.Rand
 	err error
-	// pushed takes what answers no command.
+	// pushed takes the messages that answer no command.
 	pushed func(string)
 }
 
@@ -102,7 +102,7 @@ func newCacheConn(c *client, seed uint64) *cacheConn {
 	return &cacheConn{client: c, Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// ask sends commands together and gives the last one's reply.
+// ask sends commands together and returns the last one's reply.
 func (c *cacheConn) ask(commands ...string) (reply string) {
 	if c.err != nil {
 		return ""
@@ -123,7 +123,7 @@ func (c *cacheConn) ask(commands ...string) (reply string) {
 	return reply
 }
 
-// some draws different keys, in their order.
+// some draws different keys and keeps their order.
 func (c *cacheConn) some(keys []string, most int) []string {
 	drawn := []string{}
 	for range 1 + c.IntN(most) {
@@ -140,7 +140,7 @@ type cacheWriter struct {
 	spare string // a key of its own
 }
 
-// step changes some keys. A key that is gone has the rank after its last version.
+// step changes some keys. A key that is gone has the rank that follows its last version.
 func (w *cacheWriter) step() {
 	keys := w.some(w.keys, 3)
 	if w.IntN(200) == 0 {
@@ -212,7 +212,7 @@ func (w *cacheWriter) step() {
 	}
 }
 
-// cacheReader reads keys, and has a cache of them by rank.
+// cacheReader reads keys, and caches their ranks.
 type cacheReader struct {
 	*cacheConn
 	*truth
@@ -273,7 +273,7 @@ func (r *cacheReader) step() {
 	}
 }
 
-// drop takes an invalidation.
+// drop handles an invalidation message.
 func (r *cacheReader) drop(message string) {
 	words := strings.Fields(message)
 	if words[len(words)-1] == "_" {

@@ -12,7 +12,7 @@ import (
 	"keyp/storage"
 )
 
-// tracks makes a connection in RESP3 that tracks with these options.
+// tracks opens a RESP3 connection that tracks with the given options.
 func (ts *testServer) tracks(options string) *client {
 	ts.t.Helper()
 	c := ts.dial()
@@ -23,8 +23,8 @@ func (ts *testServer) tracks(options string) *client {
 	return c
 }
 
-// TestTrackingNotifies: of what others change, of what the client changes by itself behind the
-// reply, and of what expires with nobody's doing.
+// TestTrackingNotifies: a client is told of changes by others, of its own changes after the reply,
+// and of keys that expire by themselves.
 func TestTrackingNotifies(t *testing.T) {
 	ts := start(t)
 	a, all, b := ts.tracks(""), ts.tracks("BCAST"), ts.dial()
@@ -37,7 +37,7 @@ func TestTrackingNotifies(t *testing.T) {
 	b.do("SET k 3")
 	a.expect(">2 invalidate *1 k")
 	all.expect(">2 invalidate *1 k")
-	// So that it is still there when it is read.
+	// In one transaction, so the key still exists when it is read.
 	a.send("MULTI\nSET short 1 PX 300\nGET short\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "*2 +OK 1")
 	all.expect(">2 invalidate *1 short")
@@ -48,8 +48,8 @@ func TestTrackingNotifies(t *testing.T) {
 	all.expect(">2 invalidate _")
 }
 
-// TestTrackingBehindATask: what changes while a task runs a client's command is
-// reported behind the reply, which may show the old value.
+// TestTrackingBehindATask: a change during a client's task is reported after the task's reply,
+// which may show the old value.
 func TestTrackingBehindATask(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)
@@ -67,7 +67,8 @@ func TestTrackingBehindATask(t *testing.T) {
 	})
 }
 
-// TestTrackingExclusive: the same for an EXEC that runs beside the loop, and within it.
+// TestTrackingExclusive: a change is reported after the reply also when EXEC runs beside the loop,
+// and for changes within EXEC.
 func TestTrackingExclusive(t *testing.T) {
 	still, goOn := stopped(t)
 	ts := start(t, still)
@@ -95,7 +96,7 @@ func TestTrackingExclusive(t *testing.T) {
 	}
 }
 
-// TestTrackingOfTheGone: a transaction that outlives its client leaves nothing behind.
+// TestTrackingOfTheGone: a transaction that outlives its client leaves no tracking data behind.
 func TestTrackingOfTheGone(t *testing.T) {
 	still, goOn := stopped(t)
 	ts := start(t, still)
@@ -119,7 +120,7 @@ func TestTrackingOfTheGone(t *testing.T) {
 	}
 }
 
-// TestTrackingKeepsLittle: what is kept for a client counts as its output.
+// TestTrackingKeepsLittle: messages kept for a client count as its output.
 func TestTrackingKeepsLittle(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)
@@ -141,8 +142,8 @@ func TestTrackingKeepsLittle(t *testing.T) {
 	})
 }
 
-// TestTrackingWaitsForTheLog: that a key has changed is reported when no crash can undo it, and
-// so is, to the client that changed it, what stands behind its reply.
+// TestTrackingWaitsForTheLog: a change of a key is reported only when no crash can undo it. The
+// client that made the change gets the message after its reply, under the same condition.
 func TestTrackingWaitsForTheLog(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
@@ -163,7 +164,7 @@ func TestTrackingWaitsForTheLog(t *testing.T) {
 	b.expect("+OK")
 }
 
-// TestTrackingEnds: with the connection, and with RESET.
+// TestTrackingEnds: tracking ends with the connection, and with RESET.
 func TestTrackingEnds(t *testing.T) {
 	ts := start(t)
 	a, b, c := ts.tracks(""), ts.tracks("BCAST PREFIX x"), ts.dial()
@@ -179,9 +180,9 @@ func TestTrackingEnds(t *testing.T) {
 	a.do("PING")
 }
 
-// TestTrackingFloods: so many keys change at once that the messages of one pass fill more than
-// earlyOutput, where the server looks what its clients take. That asks the table of trackers, which
-// must not be locked by who sends. A message of each key arrives.
+// TestTrackingFloods: so many keys change at once that the messages of one pass exceed earlyOutput,
+// and the server checks the output of its clients. That check reads the table of trackers, so the
+// sender must not hold the table's lock. A message of each key arrives.
 func TestTrackingFloods(t *testing.T) {
 	const script = "for i = 1, #KEYS do redis.call('set', KEYS[i], 'v', 'pxat', ARGV[1]) end"
 	names, pairs := make([]string, 2500), []string{"MSET"}
@@ -198,7 +199,7 @@ func TestTrackingFloods(t *testing.T) {
 	}
 }
 
-// floodTime is where the clock of floods stands until all keys have been read.
+// floodTime is the time on the clock of floods until all keys have been read.
 const floodTime = 1_700_000_000_000
 
 // floods makes a tracking client read all keys, changes them with another client, and waits for a
@@ -242,8 +243,8 @@ func floods(t *testing.T, options string, change, names []string) {
 	}
 }
 
-// TestTrackingOfCrowded: a long read finds elements due, and has to wait as others read long: who
-// tracks the key is informed all the same.
+// TestTrackingOfCrowded: a long read finds elements that are due, and must wait because other long
+// reads run. A client that tracks the key is informed all the same.
 func TestTrackingOfCrowded(t *testing.T) {
 	gate, clk := make(chan struct{}), clock.NewFake(1_700_000_000_000)
 	ts := start(t, gated(gate), func(o *storage.Options) { o.Clock = clk })
@@ -274,8 +275,8 @@ func TestTrackingOfCrowded(t *testing.T) {
 	}
 }
 
-// TestTrackingOfALargeSort: who tracks hears of a change of a list that is sorted by very many
-// other keys, too.
+// TestTrackingOfALargeSort: SORT orders a list by very many other keys. A client that tracks the
+// list still hears of its change.
 func TestTrackingOfALargeSort(t *testing.T) {
 	ts := start(t)
 	a, b := ts.tracks(""), ts.dial()

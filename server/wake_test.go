@@ -13,8 +13,8 @@ import (
 // withoutCron stops the periodic pass, which would hide a lost wake-up.
 func withoutCron(l *loop) { l.timers.stop(&l.cron) }
 
-// TestNoWakeUpIsLost lets several goroutines post at moments when the loop may or may not be
-// falling asleep. Nothing else wakes it.
+// TestNoWakeUpIsLost lets several goroutines post while the loop may be falling asleep. Nothing
+// else wakes the loop.
 func TestNoWakeUpIsLost(t *testing.T) {
 	ts := start(t, withoutCron)
 	var all sync.WaitGroup

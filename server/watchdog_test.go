@@ -11,7 +11,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestWatchdog: what holds the loop up is in the log.
+// TestWatchdog: the server logs what blocks the loop.
 func TestWatchdog(t *testing.T) {
 	ts := start(t, func(l *loop) { l.seams.watchdogPause = 10 * time.Millisecond })
 	release := make(chan struct{})
@@ -28,8 +28,8 @@ func TestWatchdog(t *testing.T) {
 //go:noinline
 func heldUpBy(c chan struct{}) { <-c }
 
-// TestWatchdogReportsOnce: a standstill is reported once, the next one not so soon, and a loop that
-// sleeps or goes on never.
+// TestWatchdogReportsOnce: a standstill of the loop is reported once, and the next one only after
+// some time. A loop that sleeps or makes progress is never reported.
 func TestWatchdogReportsOnce(t *testing.T) {
 	log := &testkit.Output{}
 	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))},

@@ -14,8 +14,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestCheckpointBesideRenames: between any two steps of a checkpoint all values change, and move to
-// other keys. The checkpoint still ends. After it, data file and log together have all values.
+// TestCheckpointBesideRenames: between any two steps of a checkpoint all values change and move to
+// other keys. The checkpoint still ends. After that the data file and the log together have all
+// values.
 func TestCheckpointBesideRenames(t *testing.T) {
 	for _, size := range []int{3, 200} { // elements: a portion, several
 		t.Run(fmt.Sprint(size, " elements"), func(t *testing.T) {
@@ -90,8 +91,8 @@ func TestCheckpointBesideRenames(t *testing.T) {
 	}
 }
 
-// TestCheckpointBesidePushes: more is pushed to a list while a checkpoint copies it for the first
-// time than it copies.
+// TestCheckpointBesidePushes: while a checkpoint copies a list for the first time, more elements
+// are pushed than the checkpoint copies.
 func TestCheckpointBesidePushes(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -166,8 +167,8 @@ func TestRenamedWhileBatchFails(t *testing.T) {
 	h.verify(names)
 }
 
-// TestBatchOfOneSlotFails: what a batch has copied of a slot is dirty again after it fails, within
-// the time that copying took and not that of its square.
+// TestBatchOfOneSlotFails: when a batch fails, everything it has copied of a slot becomes dirty
+// again. That takes about as long as copying, not the square of that time.
 func TestBatchOfOneSlotFails(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -21,15 +21,17 @@ import (
 	"keyp/ttl"
 )
 
-// restored is an empty directory to restore a backup of h to, with the model of the present moment.
+// restored returns an empty directory to restore a backup of h to. Its model is a copy of the
+// present one.
 func restored(t *testing.T, h *faulty) *harness {
 	dir := t.TempDir()
 	return &harness{t: h.t, dir: dir, fs: vfs.NewMem(), clock: clock.NewFake(h.clock.Now()),
 		model: h.model.clone(), databases: h.databases}
 }
 
-// TestBackupIsOneMoment: while a backup is sent, keys are written and checkpoints run, which
-// release the log. What is restored of it is the state of the moment at which it was opened.
+// TestBackupIsOneMoment: while a backup is sent, keys are written, and checkpoints run and release
+// segments of the log. The restored store has the state of the moment at which the backup was
+// opened.
 func TestBackupIsOneMoment(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := changing(newHarness(t))
@@ -91,7 +93,7 @@ func TestBackupIsOneMoment(t *testing.T) {
 	})
 }
 
-// TestBackupOfLargeBatch: a batch that is larger than a record may be comes along.
+// TestBackupOfLargeBatch: a backup includes a batch that is larger than a record may be.
 func TestBackupOfLargeBatch(t *testing.T) {
 	h := changing(newHarness(t))
 	k := h.s.Key(0, []byte("large"))
@@ -118,7 +120,7 @@ func TestBackupOfLargeBatch(t *testing.T) {
 	}
 }
 
-// backup gives all of a backup.
+// backup returns a whole backup.
 func (f *faulty) backup() []byte {
 	f.t.Helper()
 	sn, err := f.s.OpenBackup(context.Background())
@@ -132,7 +134,7 @@ func (f *faulty) backup() []byte {
 	return b.Bytes()
 }
 
-// TestRestoreDamaged: a stream that is cut, or of which a byte is another one, is refused.
+// TestRestoreDamaged: a stream that is cut, or has a byte changed, is refused.
 func TestRestoreDamaged(t *testing.T) {
 	h := changing(newHarness(t))
 	h.change()
@@ -163,7 +165,7 @@ func TestRestoreDamaged(t *testing.T) {
 	}
 	refused("no batch", other.Bytes())
 
-	// A part of a batch that is longer than its place in the log is refused before more of it is
+	// A part of a batch that exceeds the batch's length in the log is refused before more of it is
 	// kept.
 	into := restoring{}
 	for n := 1; ; n++ {
@@ -177,7 +179,8 @@ func TestRestoreDamaged(t *testing.T) {
 	}
 }
 
-// TestBackupGivenUp: a backup that would keep too much of the log is given up, and the log goes.
+// TestBackupGivenUp: a backup that would keep too much of the log is given up, and then the log is
+// released.
 func TestBackupGivenUp(t *testing.T) {
 	h := changing(newHarness(t))
 	h.change()
@@ -210,8 +213,8 @@ func TestBackupGivenUp(t *testing.T) {
 	}
 }
 
-// TestRestoreFaults: each write and each sync of a restore fails once. It returns the error, and
-// without one everything is there, also behind a power failure.
+// TestRestoreFaults: each write and each sync of a restore fails once. The restore returns that
+// error. If it returns none, everything is there, even after a power failure.
 func TestRestoreFaults(t *testing.T) {
 	h := changing(newHarness(t))
 	h.change()
@@ -256,8 +259,8 @@ func TestRestoreFaults(t *testing.T) {
 	}
 }
 
-// TestRestoreHostile: of a stream whose checksums are right, and of which other things are not,
-// what is restored is sound, or nothing is.
+// TestRestoreHostile: a stream has correct checksums but other contents that are wrong. The restore
+// gives a sound store, or fails.
 func TestRestoreHostile(t *testing.T) {
 	h := changing(newHarness(t))
 	for range 3 {
@@ -349,9 +352,9 @@ func TestRestoreHostile(t *testing.T) {
 	})
 }
 
-// TestBackupAfterInterruptedCheckpoint: a checkpoint ends at any of its steps, as with the process
-// or with the member's role. A backup then, of the store as it is or opened again, is restored as
-// any other one.
+// TestBackupAfterInterruptedCheckpoint: a checkpoint stops at any of its steps, as when the process
+// ends or the member's role changes. A backup of the store, as it is or opened again, can be
+// restored like any other.
 func TestBackupAfterInterruptedCheckpoint(t *testing.T) {
 	for again := range 2 {
 		for n, more := 0, true; more; n++ {

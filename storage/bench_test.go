@@ -17,8 +17,7 @@ import (
 // benchValue is the size that the comparisons with Redis use.
 const benchValue = 100
 
-// benchStore opens a store on the machine's disk and clock, without anything that
-// runs by itself.
+// benchStore opens a store on the machine's disk and clock, with nothing running in the background.
 func benchStore(b *testing.B, dir string) *Store { return benchStoreAt(b, dir, clock.System) }
 
 func benchStoreAt(b *testing.B, dir string, at clock.Clock) *Store {
@@ -41,8 +40,8 @@ func benchKeys(s *Store, n int) []Key {
 	return keys
 }
 
-// fill sets all keys, in random order, with a deadline an hour away when ttl is set,
-// and makes that durable from time to time.
+// fill sets all keys in random order, with a deadline an hour away if ttl is set. It makes the
+// writes durable from time to time.
 func fill(b *testing.B, s *Store, keys []Key, ttl bool) {
 	t, value := s.NewTxn(), make([]byte, benchValue)
 	order := rand.Perm(len(keys))
@@ -74,14 +73,14 @@ func commit(b *testing.B, s *Store) {
 	}
 }
 
-// closeBench ends a store and leaves the log as a crash would.
+// closeBench closes a store and leaves the log as after a crash.
 func closeBench(b *testing.B, s *Store) {
 	if err := s.Close(false); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// BenchmarkSet overwrites random keys of 1M and commits every 50.
+// BenchmarkSet overwrites random keys out of 1M and commits after every 50.
 func BenchmarkSet(b *testing.B) {
 	for _, ttl := range []bool{false, true} {
 		b.Run(fmt.Sprintf("ttl=%v", ttl), func(b *testing.B) {
@@ -103,7 +102,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads random keys of 1M.
+// BenchmarkGet reads random keys out of 1M.
 func BenchmarkGet(b *testing.B) {
 	s := benchStore(b, b.TempDir())
 	keys := benchKeys(s, 1_000_000)
@@ -124,7 +123,7 @@ func BenchmarkGet(b *testing.B) {
 	closeBench(b, s)
 }
 
-// BenchmarkCheckpoint writes changed keys of 1M: a tenth of them, and all.
+// BenchmarkCheckpoint writes the changed keys out of 1M: a tenth of them, or all.
 func BenchmarkCheckpoint(b *testing.B) {
 	for _, changed := range []int{100_000, 1_000_000} {
 		for _, ttl := range []bool{false, true} {
@@ -156,8 +155,8 @@ func benchCheckpoint(b *testing.B, changed int, ttl bool) {
 	closeBench(b, s)
 }
 
-// BenchmarkReap removes keys that are due all at once, in memory only and with a copy in
-// the data file.
+// BenchmarkReap removes keys that are all due at once, either in memory only or with a copy in the
+// data file.
 func BenchmarkReap(b *testing.B) {
 	const count = 200_000
 	for _, saved := range []bool{false, true} {
@@ -188,7 +187,7 @@ func BenchmarkReap(b *testing.B) {
 	}
 }
 
-// BenchmarkRecovery opens a store whose log has 1M records of as many keys.
+// BenchmarkRecovery opens a store whose log has 1M records, each of another key.
 func BenchmarkRecovery(b *testing.B) {
 	for _, ttl := range []bool{false, true} {
 		b.Run(fmt.Sprintf("ttl=%v", ttl), func(b *testing.B) {
@@ -207,7 +206,7 @@ func BenchmarkRecovery(b *testing.B) {
 }
 
 // BenchmarkTimeline counts the keys of 30M deadlines in memory, spread over 30 days, by their hours
-// and by other spans. The deadlines are in the indexes alone: no name is looked at.
+// and by other spans. Only the indexes have these deadlines. The benchmark looks at no names.
 //
 //	go test ./storage -run '^$' -bench Timeline -benchtime 20x
 func BenchmarkTimeline(b *testing.B) {

@@ -9,8 +9,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestObserve says which keys the observer hears of, once for each command, and that it
-// hears while they are still locked.
+// TestObserve: the observer hears of the right keys, once for each command, while the keys are
+// still locked.
 func TestObserve(t *testing.T) {
 	h := newHarness(t)
 	defer h.s.Close(false)
@@ -89,8 +89,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestChangeSaysWhose says for whom a transaction makes a change, and that what is due goes
-// for nobody; News gives each change once, however often the key changes.
+// TestChangeSaysWhose: a change carries the client for whom the transaction makes it. Removing a
+// due key is a change for nobody. News returns each changed key once, however often it changes.
 func TestChangeSaysWhose(t *testing.T) {
 	h := newHarness(t)
 	defer h.s.Close(false)

@@ -27,7 +27,7 @@ func TestAskedCheckpointIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestFlushDuringCheckpoint empties a database whose keys a checkpoint has just copied,
+// TestFlushDuringCheckpoint empties a database just after a checkpoint has copied its keys, with
 // tombstones among them.
 func TestFlushDuringCheckpoint(t *testing.T) {
 	h := newHarness(t)
@@ -80,9 +80,9 @@ func (h *harness) copySlot(b *cpBatch, k Key) {
 	}
 }
 
-// TestTwoRecordsOfOneValue: a value is renamed twice while a checkpoint runs, so that two
-// records in the data file name it, and neither is its own. The elements stay when the
-// checkpoint and the next one, or after a crash that one alone, take these records away.
+// TestTwoRecordsOfOneValue: a value is renamed twice while a checkpoint runs. Two records in the
+// data file then name the value, and neither is its current one. Later the checkpoint and the next
+// one, or after a crash only the next one, remove these records. The elements must stay.
 func TestTwoRecordsOfOneValue(t *testing.T) {
 	for _, first := range []string{"", "a", "b", "ab"} { // the slots it comes to between
 		for _, crash := range []bool{false, true} {
@@ -144,9 +144,9 @@ func renameTwice(t *testing.T, first string, crash bool) {
 	}, c)
 }
 
-// TestDamageWhileIdle: a checkpoint that cannot pass a damaged page is not begun again by itself
-// before there is something new to write, neither for the log's sake nor for memory's; one that is
-// asked for takes no segment of the log then.
+// TestDamageWhileIdle: a checkpoint fails at a damaged page. No further checkpoint starts by
+// itself, for the sake of the log or of memory, before there is something new to write. Until then
+// a checkpoint that is asked for uses no further segment of the log.
 func TestDamageWhileIdle(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -205,9 +205,9 @@ func TestDamageWhileIdle(t *testing.T) {
 	h.check()
 }
 
-// TestSteadyLoadReusesSegments: from the second checkpoint on, a log that always grows to the size
-// at which one starts is written into the segments that the one before released, and has no more of
-// them.
+// TestSteadyLoadReusesSegments: the log always grows to the size that starts a checkpoint. From the
+// second checkpoint on, the log reuses the segments that the previous checkpoint released, and the
+// number of segments does not grow.
 func TestSteadyLoadReusesSegments(t *testing.T) {
 	h := closedHarness(t)
 	o := h.options()

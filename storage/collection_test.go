@@ -30,7 +30,7 @@ func (h *harness) eventNames() (names []string) {
 	return names
 }
 
-// TestLastElementDeletesKey: the event comes after the command's own.
+// TestLastElementDeletesKey: the event of the deletion comes after the command's own event.
 func TestLastElementDeletesKey(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -54,7 +54,8 @@ func TestLastElementDeletesKey(t *testing.T) {
 	h.check()
 }
 
-// TestHandlesOfOneKey: what one handle does the other sees, also where the key is new.
+// TestHandlesOfOneKey: a change through one handle is visible through the other, even if the key is
+// new.
 func TestHandlesOfOneKey(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -81,7 +82,7 @@ func TestHandlesOfOneKey(t *testing.T) {
 	}, k)
 }
 
-// TestKeyNamedOnce: a command that puts many elements names its key once.
+// TestKeyNamedOnce: a command that writes many elements writes the key's name to the log once.
 func TestKeyNamedOnce(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -106,8 +107,8 @@ func TestKeyNamedOnce(t *testing.T) {
 	h.check()
 }
 
-// TestElementsExpire: elements are gone at their deadline, whether a command or the
-// reaper comes first, and with the last of them the key.
+// TestElementsExpire: elements are gone at their deadline, whether a command or the reaper notices
+// it first. The key goes with its last element.
 func TestElementsExpire(t *testing.T) {
 	for _, reap := range []bool{false, true} {
 		h := newHarness(t)
@@ -147,7 +148,7 @@ func TestElementsExpire(t *testing.T) {
 	}
 }
 
-// TestReplace: a value that was built apart takes the key's place; an empty one deletes it.
+// TestReplace: a value built separately replaces the key's value. An empty value deletes the key.
 func TestReplace(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

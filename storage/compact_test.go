@@ -35,8 +35,9 @@ func (m *machine) compact(*rapid.T) {
 	}
 }
 
-// filled makes a data file that is mostly unused. It contains keys of all sizes and kinds, most of
-// them removed again. A keyspace waits to be deleted, and some changes are only in the log.
+// filled makes a data file that is mostly unused. The file contains keys of all sizes and kinds,
+// most of them removed again. A keyspace still waits to be deleted, and some changes are only in
+// the log.
 func filled(t *testing.T) (*harness, map[name]bool) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })
@@ -92,7 +93,7 @@ func (h *harness) saved() {
 	}
 }
 
-// leftover says whether the copy of a compaction is there.
+// leftover reports whether the copy of a compaction exists.
 func (h *harness) leftover() bool {
 	_, err := os.Stat(filepath.Join(h.dir, datafile.CompactName))
 	return err == nil
@@ -121,16 +122,16 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// moment is what a power cut at some time leaves.
+// moment is the state of the disk that a power cut at some time leaves.
 type moment struct {
 	step  datafile.Step
 	files map[string][]byte
 	fs    *vfs.Mem
 }
 
-// at notes what is on disk. The data file and its copy are as the process sees them: what
-// a power cut may take from the copy is of no interest, since it gets its name only after
-// its last transaction was synced.
+// at records the state of the disk. The data file and its copy are recorded as the process sees
+// them. A power cut may lose parts of the copy, but this does not matter: the copy gets its final
+// name only after its last transaction was synced.
 func (h *harness) at(step datafile.Step, rng *rand.Rand) moment {
 	m := moment{step, map[string][]byte{}, h.fs.Crash(rng)}
 	for _, file := range []string{format.DataName, datafile.CompactName} {
@@ -141,7 +142,7 @@ func (h *harness) at(step datafile.Step, rng *rand.Rand) moment {
 	return m
 }
 
-// restart makes the directory what it was and opens it. The store must be released.
+// restart puts the directory back to a moment and opens it. The store must be released.
 func (h *harness) restart(m moment) {
 	h.t.Helper()
 	for _, file := range []string{format.DataName, datafile.CompactName} {
@@ -161,8 +162,8 @@ func (h *harness) restart(m moment) {
 	h.open()
 }
 
-// TestCrashDuringCompaction cuts the power at each step. The directory's sync matters to
-// no outcome: before it, either name for either file is one of these moments.
+// TestCrashDuringCompaction cuts the power at each step. The sync of the directory needs no step of
+// its own: before it either file may have either name, and other moments have these cases.
 func TestCrashDuringCompaction(t *testing.T) {
 	h, names := filled(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -200,8 +201,8 @@ func TestCrashDuringCompaction(t *testing.T) {
 	}
 }
 
-// TestCompactionGivesUp: whatever ends a compaction before the renaming leaves the store
-// as it was.
+// TestCompactionGivesUp: a compaction that ends before the renaming, for whatever reason, leaves
+// the store as it was.
 func TestCompactionGivesUp(t *testing.T) {
 	broken := errors.New("broken")
 	tests := []struct {
@@ -272,8 +273,8 @@ func TestCompactionGivesUp(t *testing.T) {
 	}
 }
 
-// TestRenamedAndNotSynced: a store that cannot know which file a restart will find does
-// not write to either.
+// TestRenamedAndNotSynced: a store that cannot know which file a restart will find writes to
+// neither of them.
 func TestRenamedAndNotSynced(t *testing.T) {
 	h, names := filled(t)
 	broken := errors.New("broken")
@@ -342,7 +343,7 @@ func TestDamagedFileIsNotCompacted(t *testing.T) {
 	}
 }
 
-// TestHalfDeletedKeyspaceIsSound: a keyspace that is being deleted, and was left so, is no
+// TestHalfDeletedKeyspaceIsSound: a keyspace whose deletion was interrupted does not count as
 // damage.
 func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 	h := newHarness(t)
@@ -381,8 +382,7 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 	h.check()
 }
 
-// TestCompactionBesideEverything is TestBesideBackground with a compaction going all the
-// time.
+// TestCompactionBesideEverything is TestBesideBackground with compactions running all the time.
 func TestCompactionBesideEverything(t *testing.T) {
 	options := Options{
 		Dir: t.TempDir(), Clock: clock.System, Logger: slog.New(slog.DiscardHandler),
@@ -454,8 +454,8 @@ func TestCompactionBesideEverything(t *testing.T) {
 	}
 }
 
-// TestFileDoesNotGrow: keys that come and expire again and again take the space that the
-// ones before them left, and those that the file never saw take none.
+// TestFileDoesNotGrow: keys that come and expire again and again reuse the space of earlier keys.
+// Keys that were never written to the file take no space in it.
 func TestFileDoesNotGrow(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })
@@ -528,7 +528,8 @@ func TestWorthCompacting(t *testing.T) {
 	}
 }
 
-// TestExpiredKeysAskForACheckpoint: they leave the file with one, and the log does not ask.
+// TestExpiredKeysAskForACheckpoint: expired keys leave the file with a checkpoint. They ask for
+// one, as the log does not.
 func TestExpiredKeysAskForACheckpoint(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })

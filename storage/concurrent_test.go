@@ -17,11 +17,10 @@ import (
 	"keyp/ttl"
 )
 
-// TestBesideBackground runs writers with everything in the background going: reaper,
-// loaders, checkpoints, eviction down to a memory limit far below the data, SCAN,
-// prefetching. Each
-// writer owns its keys and knows what they hold; at the end and after a restart all
-// must be as it says.
+// TestBesideBackground runs writers while everything in the background runs: reaper, loaders,
+// checkpoints, eviction down to a memory limit far below the data, SCAN and prefetching. Each
+// writer has its own keys and knows their values. At the end, and again after a restart, all keys
+// must have these values.
 func TestBesideBackground(t *testing.T) {
 	dir := t.TempDir()
 	options := Options{
@@ -89,9 +88,8 @@ func TestBesideBackground(t *testing.T) {
 	}
 }
 
-// until does something again until that reports that it has been enough. It bounds the rounds, and
-// not the time: with the race detector, on a machine with much else to do, one round of writers may
-// take longer than any wait should.
+// until calls round until it returns true. It bounds the number of rounds, not the time: on a busy
+// machine with the race detector, one round of writers may take longer than any wait should.
 func until(t *testing.T, what string, round func() bool) {
 	t.Helper()
 	for n := 0; !round(); n++ {
@@ -101,8 +99,8 @@ func until(t *testing.T, what string, round func() bool) {
 	}
 }
 
-// TestKillsDoNotPileUpSegments: a store that is killed again and again with hardly
-// anything in its log keeps few segments.
+// TestKillsDoNotPileUpSegments: a store that is killed again and again with hardly anything in its
+// log keeps few segments.
 func TestKillsDoNotPileUpSegments(t *testing.T) {
 	dir := t.TempDir()
 	for range 12 {
@@ -133,7 +131,7 @@ func TestKillsDoNotPileUpSegments(t *testing.T) {
 	}
 }
 
-// begin starts a transaction, loading what it needs.
+// begin starts a transaction after loading the keys that it needs.
 func begin(s *Store, txn *Txn, keys ...Key) error {
 	for !s.Begin(txn, keys) {
 		done := make(chan error)

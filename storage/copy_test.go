@@ -9,9 +9,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestCrashBetweenPortions: a checkpoint ends after some portions of a large value, which
-// was new, or small on disk, or large on disk and changed everywhere. After the crash, and
-// after the next checkpoint, the value is exact: what was removed meanwhile is not on disk.
+// TestCrashBetweenPortions: a checkpoint stops after some portions of a large value. The value was
+// new, or small on disk, or large on disk and changed everywhere. After the crash, and after the
+// next checkpoint, the value is exact: elements removed meanwhile are not on disk.
 func TestCrashBetweenPortions(t *testing.T) {
 	names := map[name]bool{{0, "k"}: true}
 	for _, before := range []int{0, 50, 2000} {
@@ -61,8 +61,8 @@ func TestCrashBetweenPortions(t *testing.T) {
 	}
 }
 
-// TestRenameBetweenPortions: a large value moves onto a key that the checkpoint has been
-// at, or databases are exchanged, while it is copied.
+// TestRenameBetweenPortions: while a checkpoint copies a large value, the value moves to a key that
+// the checkpoint has already passed, or databases are swapped.
 func TestRenameBetweenPortions(t *testing.T) {
 	t.Parallel()
 	for _, swap := range []bool{false, true} {
@@ -106,9 +106,9 @@ func TestRenameBetweenPortions(t *testing.T) {
 	}
 }
 
-// TestChangeBetweenPortions: an element that changes when its portion has been copied is the next
-// checkpoint's to copy, which keeps nothing of the log that says so: the first time that a value is
-// copied, and when elements of it have changed.
+// TestChangeBetweenPortions: an element that changes after its portion has been copied must be
+// copied by the next checkpoint, which releases the log that has the change. The test covers the
+// first copy of a value, and a copy of changed elements.
 func TestChangeBetweenPortions(t *testing.T) {
 	const many = 2000
 	for _, first := range []bool{true, false} {

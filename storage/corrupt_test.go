@@ -27,10 +27,11 @@ import (
 	"keyp/ttl"
 )
 
-// TestCorruption damages a data directory in one place, a bit or a page, and uses the store:
-// whatever it says must be right or an error. Nothing may be missing silently, come back, or
-// end the process. KEYP_CORRUPT is how many cases there are, KEYP_CORRUPT_CASE the number of
-// the first: with the number that a failure names, and no KEYP_CORRUPT, that case is made again.
+// TestCorruption damages a data directory in one place, a bit or a page, and uses the store. Every
+// result must be right or an error. No key may disappear silently or come back, and the process
+// must not end. KEYP_CORRUPT is the number of cases, KEYP_CORRUPT_CASE the number of the first. To
+// repeat a failed case, set KEYP_CORRUPT_CASE to the number in the failure and leave KEYP_CORRUPT
+// unset.
 func TestCorruption(t *testing.T) {
 	runDamage(t, 20, 1, 20, []string{"refused", "errors", "unnoticed"},
 		func(c *corruptCase, _ string) string {
@@ -39,9 +40,9 @@ func TestCorruption(t *testing.T) {
 		})
 }
 
-// runDamage makes a sound directory and runs cases: as many as usual, or a part of KEYP_CORRUPT.
-// A case draws from its number and stream, and describes itself if it fails. As many as usual
-// show each of some outcomes.
+// runDamage makes a sound directory and runs cases: the usual number, or a part of KEYP_CORRUPT. A
+// case draws its random numbers from its own number and from stream, and describes itself if it
+// fails. If the number of cases is the usual one, each of the given outcomes must appear.
 func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string,
 	run func(c *corruptCase, base string) string) {
 	t.Helper()
@@ -55,7 +56,7 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string,
 	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT"), 10, 32); err == nil {
 		cases = n / part
 	}
-	// Of all stores: so no test that calls this is parallel.
+	// This setting is global, so no test that calls runDamage is parallel.
 	datafile.FreelistType = bolt.FreelistArrayType
 	defer func() { datafile.FreelistType = bolt.FreelistMapType }()
 	base := testkit.MemoryDir(t)
@@ -82,16 +83,16 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string,
 
 const corruptNow = 1_700_000_000_000
 
-// soundDir is a data directory and what a store that opens it has.
+// soundDir is a data directory and the values that a store which opens it has.
 type soundDir struct {
 	dir   string
 	names []name
 	want  model
-	// had is what keys had since the last checkpoint that finished, those that changed.
+	// had has the earlier values, since the last finished checkpoint, of the keys that changed.
 	had map[name][]value
 }
 
-// openCorrupt opens a directory as a test of damage does.
+// openCorrupt opens a directory with the options of the damage tests.
 func openCorrupt(dir string, at clock.Clock) (*Store, error) {
 	s, _, err := Open(Options{
 		FS: vfs.OS, Dir: dir, Clock: at, Logger: slog.New(slog.DiscardHandler),
@@ -107,9 +108,9 @@ func openCorrupt(dir string, at clock.Clock) (*Store, error) {
 	return s, nil
 }
 
-// makeSound makes a directory with all that there can be: values of all kinds, inline and by
-// element, deadlines of keys and elements, several databases, one in use by the server,
-// garbage, changes of ttl that are pending, and a log of several segments.
+// makeSound makes a directory with everything that can occur: values of all kinds, inline and by
+// element, deadlines of keys and elements, several databases and one that the server uses itself.
+// It also has garbage, pending changes of the bucket ttl, and a log of several segments.
 func makeSound(t *testing.T, dir string) *soundDir {
 	at := clock.NewFake(corruptNow - 100_000)
 	s, err := openCorrupt(dir, at)
@@ -173,7 +174,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 	return sound
 }
 
-// entriesOf are the entries of the data file, by bucket.
+// entriesOf returns the entries of the data file by bucket.
 func entriesOf(t *testing.T, s *Store) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	err := s.file.View(func(tx *bolt.Tx) error {
@@ -195,10 +196,9 @@ func entriesOf(t *testing.T, s *Store) map[string]map[string]string {
 	return all
 }
 
-// rewrite makes the file again by transactions of one bucket each, first with what it had
-// before, then with what it has after, so that the same entries stand on the same pages each
-// time, and older ones on pages that are free. In a transaction of several buckets bbolt
-// leaves their order to chance.
+// rewrite makes the file again with transactions of one bucket each. It first writes the earlier
+// entries, then the final ones. So the same entries are on the same pages each time, and older ones
+// are on free pages. In a transaction of several buckets bbolt leaves their order to chance.
 func rewrite(t *testing.T, path string, before, after map[string]map[string]string) {
 	must := func(err error) {
 		t.Helper()
@@ -244,7 +244,7 @@ func rewrite(t *testing.T, path string, before, after map[string]map[string]stri
 	must(db.Close())
 }
 
-// checkpointInterrupted is a checkpoint that an error ends, which is not the store's end.
+// checkpointInterrupted runs a checkpoint that an error stops, without the store ending.
 func (s *Store) checkpointInterrupted() error {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
@@ -259,7 +259,7 @@ type soundBuilder struct {
 	had map[name][]value // what keys have, before and after each change; nil: not wanted
 }
 
-// do changes keys.
+// do changes keys in a transaction, and notes their values.
 func (b *soundBuilder) do(fn func(*Txn), keys ...Key) {
 	if b.had != nil {
 		b.h.do(func(*Txn) { b.note(keys) }, keys...)
@@ -270,7 +270,7 @@ func (b *soundBuilder) do(fn func(*Txn), keys ...Key) {
 	}
 }
 
-// note takes down what keys have, also what is due.
+// note records the current values of keys, including those that are due.
 func (b *soundBuilder) note(keys []Key) {
 	for _, k := range keys {
 		v := value{}
@@ -313,7 +313,7 @@ func (b *soundBuilder) deadline() int64 {
 	}
 }
 
-// keys sets keys from a number on.
+// keys sets n keys, starting at a number.
 func (b *soundBuilder) keys(from, n int) {
 	for i := from; i < from+n; i++ {
 		n := b.name(i)
@@ -407,7 +407,7 @@ func (b *soundBuilder) change(from, n int) {
 	b.h.commit()
 }
 
-// corruptCase is one damage and what comes of it.
+// corruptCase is one damage and its outcome.
 type corruptCase struct {
 	t      *testing.T
 	n      uint64
@@ -455,7 +455,7 @@ func (c *corruptCase) harm() {
 		used--
 	}
 	if page == 4096 {
-		// What the last page of a log says nothing proves, see docs/internals/reliability.md.
+		// The last page of a log is not fully protected, see docs/internals/reliability.md.
 		used -= used % page
 	}
 	at := c.rng.IntN(max(used, 1))
@@ -480,7 +480,7 @@ func (c *corruptCase) harm() {
 	}
 }
 
-// segment is one file of the log.
+// segment returns the path of one file of the log.
 func (c *corruptCase) segment() string {
 	names, err := filepath.Glob(filepath.Join(c.dir, "wal", "*.log"))
 	if err != nil || len(names) < 3 {
@@ -531,8 +531,8 @@ func (c *corruptCase) run() {
 	}
 }
 
-// inspect runs Inspect on the damage. It returns a function that fails if the store noticed damage
-// that Inspect had not.
+// inspect runs Inspect on the damaged directory. The returned function fails if the store noticed
+// damage that Inspect had not found.
 func (c *corruptCase) inspect() func() {
 	found := 0
 	_, err := InspectDir(Options{Dir: c.dir, Clock: c.clock, Logger: slog.New(slog.DiscardHandler),
@@ -545,7 +545,7 @@ func (c *corruptCase) inspect() func() {
 	}
 }
 
-// open opens the store; false if that was refused, as it may be for damage alone.
+// open opens the store. It returns false if that was refused, which only damage may cause.
 func (c *corruptCase) open() bool {
 	var err error
 	c.s, err = openCorrupt(c.dir, c.clock)
@@ -553,7 +553,7 @@ func (c *corruptCase) open() bool {
 	return err == nil
 }
 
-// may notes an error, which must be one of damage.
+// may notes an error, which must report damage.
 func (c *corruptCase) may(err error) {
 	var log *wal.CorruptError
 	switch {
@@ -566,7 +566,7 @@ func (c *corruptCase) may(err error) {
 	}
 }
 
-// read reads one key, from the data file if memory does not know it.
+// read reads one key, from the data file if the key is not in memory.
 func (c *corruptCase) read(n name) (v value, found bool, err error) {
 	k := c.s.Key(n.db, []byte(n.key))
 	x := c.s.NewTxn()
@@ -594,7 +594,7 @@ func (c *corruptCase) read(n name) (v value, found bool, err error) {
 	return v, true, nil
 }
 
-// readAll reads all keys in random order and judges what comes.
+// readAll reads all keys in random order and checks the results.
 func (c *corruptCase) readAll(when string) {
 	now := c.clock.Now()
 	for _, i := range c.rng.Perm(len(c.sound.names)) {
@@ -617,7 +617,7 @@ func (c *corruptCase) readAll(when string) {
 	}
 }
 
-// write changes some keys; what an error refuses does not happen.
+// write changes some keys. A write that returns an error changes nothing.
 func (c *corruptCase) write() {
 	for range 60 {
 		n := c.sound.names[c.rng.IntN(len(c.sound.names))]
@@ -643,7 +643,7 @@ func (c *corruptCase) write() {
 	c.may(c.s.log.Commit())
 }
 
-// hasEverything fails if the directory lacks something that damage could hit.
+// hasEverything fails if the directory lacks something that the damage should be able to hit.
 func (c *corruptCase) hasEverything(tx *bolt.Tx) error {
 	for _, name := range format.Buckets {
 		if k, _ := tx.Bucket(name).Cursor().First(); k == nil {

@@ -21,7 +21,7 @@ import (
 	"keyp/ttl"
 )
 
-// alter changes the record of a key in the data file, behind the store's back.
+// alter changes the record of a key in the data file without the store knowing.
 func (h *harness) alter(k Key, change func(record []byte) []byte) {
 	h.t.Helper()
 	at := format.DiskKey(nil, h.s.spaces.ids[k.DB], k)
@@ -41,7 +41,7 @@ func (h *harness) alter(k Key, change func(record []byte) []byte) {
 	}
 }
 
-// stored makes a key that is only on disk.
+// stored makes a key that exists only on disk.
 func stored(t *testing.T, key, data string, left int64) (*harness, Key) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })
@@ -51,14 +51,15 @@ func stored(t *testing.T, key, data string, left int64) (*harness, Key) {
 	return h, h.s.Key(0, []byte(key))
 }
 
-// damageDeadline makes the deadline of a key fail its check, in more than the one bit that could be
-// corrected. The record ends: deadline, created, payload of 1 byte.
+// damageDeadline damages two bits of a key's deadline, as a single bit could be corrected. The
+// record ends with: deadline, created, payload of 1 byte.
 func (h *harness) damageDeadline(k Key) {
 	h.alter(k, func(r []byte) []byte { r[len(r)-2] ^= 3; return r })
 }
 
-// TestCorruptDeadlineIsInTTL: a key whose record does not say any more when it is due expires
-// when ttl says, whoever finds it first, and one that has expired stays gone.
+// TestCorruptDeadlineIsInTTL: if a key's record does not have a readable deadline any more, the key
+// expires by its entry in the bucket ttl, whoever finds it first. A key that has expired stays
+// gone.
 func TestCorruptDeadlineIsInTTL(t *testing.T) {
 	for how, then := range map[string]func(h *harness, k Key){
 		"loaded":               func(h *harness, k Key) { h.load([]Key{k}) },
@@ -101,8 +102,8 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 	}
 }
 
-// TestCorruptDeadlineBehindAnElement: where an element is due before its key, ttl does not say when
-// the key is due. One damaged bit costs neither deadline all the same, whichever bit it is.
+// TestCorruptDeadlineBehindAnElement: if an element is due before its key, the bucket ttl does not
+// have the key's deadline. Still, one damaged bit loses neither deadline, whichever bit it is.
 func TestCorruptDeadlineBehindAnElement(t *testing.T) {
 	const check, times, size = 4, 10, 20 // where these are in a record whose id takes a byte
 	for _, damaged := range []int{check, check + 3, times, times + 7, times + 11, times + 12,
@@ -157,7 +158,7 @@ func TestCorruptDeadlineMakesTheKeyPersistent(t *testing.T) {
 	if err := h.s.file.DB().Update(func(tx *bolt.Tx) error {
 		return datafile.PutMeta(tx, format.MetaDoubt, nil)
 	}); err != nil {
-		// So ttl proves nothing.
+		// So the entry in ttl proves nothing.
 		t.Fatal(err)
 	}
 	h.load([]Key{k})
@@ -217,8 +218,8 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 	}
 }
 
-// TestMissingDataFileIsNamed: a start without the data file names it, not a segment of the log, and
-// makes none.
+// TestMissingDataFileIsNamed: a start without the data file reports that file as missing, and not a
+// segment of the log. It creates no data file.
 func TestMissingDataFileIsNamed(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))
@@ -282,8 +283,8 @@ func TestFullDiskRefusesGrowthAndHeals(t *testing.T) {
 	await.Until(t, "room came back, so writes are accepted", func() bool { return !h.s.Full() })
 }
 
-// TestWritersAreSlowedDown: a log that checkpoints cannot keep short delays commits, and
-// a checkpoint ends that.
+// TestWritersAreSlowedDown: when checkpoints cannot keep the log short, commits are delayed. A
+// checkpoint ends the delay.
 func TestWritersAreSlowedDown(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -325,9 +326,9 @@ func TestWritersAreSlowedDown(t *testing.T) {
 	}
 }
 
-// TestLongReplayIsBounded: a log that would take long to replay asks for a checkpoint, and
-// one that would take much longer delays commits, whatever its size. A restart knows what
-// it replayed.
+// TestLongReplayIsBounded: a log that would take long to replay asks for a checkpoint. A log that
+// would take much longer delays commits, whatever its size. After a restart the store counts what
+// it has replayed.
 func TestLongReplayIsBounded(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -366,8 +367,8 @@ func TestLongReplayIsBounded(t *testing.T) {
 	}
 }
 
-// TestExpiredKeyStaysGone is the sequence in which a replay that ignores order, or a
-// reaper that logs nothing, brings the first value back.
+// TestExpiredKeyStaysGone uses a sequence in which the first value would come back if replay
+// ignored the order of records, or if the reaper logged nothing.
 func TestExpiredKeyStaysGone(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -398,8 +399,8 @@ func TestExpiredKeyStaysGone(t *testing.T) {
 	h.check()
 }
 
-// TestStaleWindowEntryKillsNothing: a key leaves memory, comes back, gets a later
-// deadline and leaves again; at the first deadline it must stay.
+// TestStaleWindowEntryKillsNothing: a key leaves memory, comes back, gets a later deadline and
+// leaves again. It must not be removed at the first deadline.
 func TestStaleWindowEntryKillsNothing(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -426,8 +427,8 @@ func TestStaleWindowEntryKillsNothing(t *testing.T) {
 	}
 }
 
-// TestScanSeesEveryKeyThatStays runs whole iterations while other keys come, go, leave
-// memory and come back.
+// TestScanSeesEveryKeyThatStays runs whole SCAN iterations while other keys are added and removed,
+// leave memory and come back.
 func TestScanSeesEveryKeyThatStays(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -479,8 +480,8 @@ func TestScanSeesEveryKeyThatStays(t *testing.T) {
 	}
 }
 
-// TestDamagedMeta: whoever finds that the data file has lost its meta pages gets an error, as does
-// everybody afterwards. The store fails, and closing it ends.
+// TestDamagedMeta: the data file has lost its meta pages. The first operation that finds this gets
+// an error, and so do all later ones. The store fails, but closing it still returns.
 func TestDamagedMeta(t *testing.T) {
 	t.Parallel()
 	load := func(h *harness, k Key) (got error) {

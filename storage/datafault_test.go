@@ -19,7 +19,7 @@ import (
 	"keyp/ttl"
 )
 
-// dataFault makes one operation on a data file fail.
+// dataFault makes a chosen operation on a data file fail.
 type dataFault struct {
 	h      *harness
 	err    error
@@ -29,9 +29,9 @@ type dataFault struct {
 	failed string // what failed
 }
 
-// faults are the ways in which a write or a sync may fail: before anything of it was done, half
-// way, and when all was. A sync that fails before has lost what was to be written; one that fails
-// half way has done nothing, and the kernel has it yet.
+// faults lists the ways in which a write or a sync may fail: before any of it was done, half way,
+// and after all of it. A sync that fails before has lost the data to be written. A sync that fails
+// half way has done nothing, and the kernel still has the data.
 var faults = []string{"before", "half way", "after"}
 
 func (d *dataFault) hook(op vfs.Op, path string, off int64, n int) error {
@@ -59,7 +59,7 @@ func (d *dataFault) hook(op vfs.Op, path string, off int64, n int) error {
 	return d.err
 }
 
-// faulty is a store whose data file fails, and what it must have.
+// faulty is a store whose data file fails, and the state that the store must have.
 type faulty struct {
 	*harness
 	fault dataFault
@@ -75,7 +75,7 @@ func newFaulty(t *testing.T) *faulty {
 	return h
 }
 
-// change sets and removes keys and commits that.
+// change sets and removes keys and commits these changes.
 func (h *faulty) change() {
 	h.round++
 	for i := range 50 {
@@ -107,14 +107,14 @@ func (h *faulty) change() {
 	h.commit()
 }
 
-// end ends the store, as a kill does or a power cut, and starts it again.
+// end stops the store, as a kill or a power cut does, and starts it again.
 func (h *faulty) end(powerCut bool, seed int) {
 	h.t.Helper()
 	h.stop(powerCut, seed)
 	h.open()
 }
 
-// stop ends it. The log is left as it is, since closing it would write.
+// stop stops the store. It leaves the log as it is, since closing the log would write.
 func (h *faulty) stop(powerCut bool, seed int) {
 	h.t.Helper()
 	if h.s != nil {
@@ -147,7 +147,8 @@ func (h *faulty) during(f dataFault, do func() error) error {
 
 const firstStart = "first start"
 
-// scenarios are what a fault comes amid. Each gives the error of what failed.
+// scenarios lists the activities during which a fault happens. Each returns the error of the
+// operation that failed.
 var scenarios = map[string]func(h *faulty, f dataFault) error{
 	"checkpoint": func(h *faulty, f dataFault) error {
 		return h.during(f, h.s.Checkpoint)
@@ -176,10 +177,11 @@ var scenarios = map[string]func(h *faulty, f dataFault) error{
 	},
 }
 
-// TestDataFileFaults makes each write and each sync of the data file fail, in each way, amid each
-// of the scenarios. Then the store goes on if it did not end, is killed, or loses power, and starts
+// TestDataFileFaults makes each write and each sync of the data file fail, in each way, in each of
+// the scenarios. Then the store goes on if it did not end, is killed, or loses power, and starts
 // again. Another power cut follows, perhaps after a checkpoint that relies on the state found.
-// Acknowledged changes are always there. KEYP_STRESS makes all of them fail, instead of some.
+// Acknowledged changes are always there. With KEYP_STRESS all writes and syncs fail in turn, else
+// only some.
 func TestDataFileFaults(t *testing.T) {
 	t.Parallel()
 	step, offset := 10, 0
@@ -207,7 +209,7 @@ func TestDataFileFaults(t *testing.T) {
 	}
 }
 
-// faultAt runs a scenario, and says whether the fault has come.
+// faultAt runs a scenario, and reports whether the fault happened.
 func faultAt(t *testing.T, what string, f dataFault) bool {
 	h := newFaulty(t)
 	var err error
@@ -278,8 +280,8 @@ func faultAt(t *testing.T, what string, f dataFault) bool {
 	return failed != ""
 }
 
-// TestDirectoriesAreDurable: once a store is open no power cut takes a directory that it was made
-// in, also if another process had made that and was killed.
+// TestDirectoriesAreDurable: once a store is open, no power cut removes a directory that the store
+// is in. This holds also if another process made the directory and was killed.
 func TestDirectoriesAreDurable(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		h := newFaulty(t)

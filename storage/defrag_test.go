@@ -14,7 +14,7 @@ import (
 	"keyp/ttl"
 )
 
-// moveBlocks moves some blocks of the slabs, as defragment may at any time.
+// moveBlocks moves some blocks of the slabs, as defragment may do at any time.
 func (m *machine) moveBlocks(rt *rapid.T) {
 	h := m.h
 	if h.slabChunks > 0 {
@@ -35,7 +35,7 @@ func (m *machine) moveBlocks(rt *rapid.T) {
 	}
 }
 
-// copyObjects replaces some objects by copies, as defragmentHeap may at any time.
+// copyObjects replaces some objects with copies, as defragmentHeap may do at any time.
 func (m *machine) copyObjects(rt *rapid.T) {
 	m.h.copyObjects(rapid.IntRange(1, 4).Draw(rt, "oneIn"))
 }
@@ -55,14 +55,14 @@ func (h *harness) copyObjects(oneIn int) {
 	}
 }
 
-// object is that of a key.
+// object returns the object of a key.
 func (h *harness) object(k Key) *Object {
 	p := h.s.part(k)
 	return p.objectOf(*p.find(p.slot(k), k))
 }
 
-// TestDefragmentHeap: where the gaps between objects are large, each object that may leave memory
-// is copied once; and again only if that has brought something, or there are more.
+// TestDefragmentHeap: when the gaps between objects are large, each object that may leave memory is
+// copied once. It is copied again only if that has reduced the gaps, or if they have grown.
 func TestDefragmentHeap(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -92,8 +92,8 @@ func TestDefragmentHeap(t *testing.T) {
 	house, now := &h.s.house, time.Duration(1)
 	process := procmem.Memory{Used: limit}
 	left := int64(0) // how much has left memory lately
-	// pass lets some time go by with gaps of so many bytes, and returns how many objects are
-	// copied.
+	// pass lets some time go by with gaps of the given number of bytes, and returns how many
+	// objects are copied.
 	pass := func(gaps int64) (copies int) {
 		for range 3 {
 			now += procmem.OverheadTime
@@ -169,8 +169,8 @@ func TestDefragmentHeap(t *testing.T) {
 	}
 }
 
-// TestDefragment: slabs of which most keys have gone give nearly all of that memory back, and
-// what is left of the keys, tombstones and deadlines included, is as it was.
+// TestDefragment: slabs that have lost most of their keys give back nearly all of the free memory.
+// The remaining keys, tombstones and deadlines are unchanged.
 func TestDefragment(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -222,7 +222,7 @@ func TestDefragment(t *testing.T) {
 	if same != live {
 		t.Errorf("%d bytes are live, %d were", same, live)
 	}
-	// Of each of the five classes a shard may have gaps of nearly a chunk.
+	// In each of the five classes a shard may have gaps of nearly a chunk.
 	if most := live + 5*slab.ChunkSize*int64(len(h.s.shards)); after > most ||
 		before < most+most/4 {
 		t.Errorf("slabs of %d bytes, %d of them live, were made %d bytes: at most %d are right",

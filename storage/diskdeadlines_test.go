@@ -9,7 +9,7 @@ import (
 )
 
 // TestWindowOfOneDeadline: diskDeadlines reads the deadlines of keys on disk in parts of bounded
-// size, even if very many keys have one deadline. It misses none of them.
+// size, even if very many keys have the same deadline. It misses none of them.
 func TestWindowOfOneDeadline(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -10,8 +10,8 @@ import (
 
 func anyName([]byte) bool { return true }
 
-// A walk visits each key of its span once, wherever it is, or a sample of them; it can be ended,
-// and gives up where a global transaction keeps a shard.
+// A walk visits each key of its span once, or a sample of the keys, whether they are in memory or
+// on disk. The caller can end the walk. The walk gives up if a global transaction keeps a shard.
 func TestWalkDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -77,8 +77,8 @@ func TestWalkDue(t *testing.T) {
 	global.End()
 }
 
-// A list has the first keys of its span that may be shown, and states up to where it is complete,
-// wherever the keys are.
+// A list has the first visible keys of its span, whether they are in memory or on disk, and reports
+// the deadline up to which it is complete.
 func TestNextDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -124,8 +124,8 @@ func TestNextDue(t *testing.T) {
 	}
 }
 
-// Looking at what is due neither finds nor misses a key, in the middle of whatever happens to the
-// store.
+// verifyDue checks that listing the due keys neither misses a key nor finds a wrong one, whatever
+// has just happened to the store.
 func (h *harness) verifyDue() {
 	h.t.Helper()
 	if h.s.quit.Err() != nil {
@@ -151,7 +151,7 @@ func (h *harness) verifyDue() {
 			}
 			v.coll = h.model[n].coll
 			due, certain := v.earliest(), true
-			// Else the store may still have it to remove.
+			// Otherwise the store may still have to remove an element.
 			v.coll.eachDeadline(func(_ string, at int64) { certain = certain && at > now })
 			if at, listed := got[n.key]; certain && (at != due || listed != (due != 0)) {
 				h.t.Fatalf("key %q of database %d is due at %d, and listed at %d (%v)", n.key, db,
@@ -165,7 +165,8 @@ func (h *harness) verifyDue() {
 	}
 }
 
-// A key whose deadline is raised while a list looks at its shard is listed once, at the later one.
+// A key whose deadline is raised while a list looks at its shard is listed once, at the later
+// deadline.
 func TestNextDueOnce(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -193,8 +194,8 @@ func TestNextDueOnce(t *testing.T) {
 	}
 }
 
-// TestNextDueMatchesUnlocked: names are matched while no shard is locked, wherever the keys are:
-// that may take long.
+// TestNextDueMatchesUnlocked: names are matched while no shard is locked, whether keys are in
+// memory or on disk, as matching may take long.
 func TestNextDueMatchesUnlocked(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

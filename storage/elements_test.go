@@ -15,7 +15,8 @@ import (
 	"keyp/ttl"
 )
 
-// fields makes a hash of n fields with a deadline in so many ms, and one that stays.
+// fields makes a hash of n fields that have a deadline after the given number of ms, and one field
+// without a deadline.
 func (h *harness) fields(k Key, n int, left int64) {
 	h.t.Helper()
 	h.hash(k, func(_ *Txn, v *Hash) {
@@ -37,9 +38,9 @@ func (h *harness) scan() (names []string) {
 	return names
 }
 
-// TestElementsOnDiskExpire: elements of keys that are only on disk go at their deadline,
-// without anybody asking, small values and large ones alike; the count of keys with a
-// deadline does not include these keys.
+// TestElementsOnDiskExpire: elements of keys that are only on disk are removed at their deadline
+// without being read, in small and large values alike. The count of keys with a deadline does not
+// include these keys.
 func TestElementsOnDiskExpire(t *testing.T) {
 	for _, n := range []int{3, 3000} {
 		h := newHarness(t)
@@ -72,8 +73,8 @@ func TestElementsOnDiskExpire(t *testing.T) {
 	}
 }
 
-// TestKeyOnDiskGoesWithItsElements: a key of which every element is due is not listed,
-// and gone for good once it was reaped.
+// TestKeyOnDiskGoesWithItsElements: a key whose elements are all due is not listed, and is gone for
+// good after it was reaped.
 func TestKeyOnDiskGoesWithItsElements(t *testing.T) {
 	for _, n := range []int{3, 3000} {
 		h := newHarness(t)
@@ -108,8 +109,8 @@ func TestKeyOnDiskGoesWithItsElements(t *testing.T) {
 	}
 }
 
-// TestKeyDeadlineAfterElements: a key that stands in the ttl bucket with an element goes
-// whole at its own deadline, also when only the log has it.
+// TestKeyDeadlineAfterElements: if the ttl bucket has an element's deadline for a key, the whole
+// key still goes at its own deadline, even when only the log has the latter.
 func TestKeyDeadlineAfterElements(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		h := newHarness(t)
@@ -137,8 +138,8 @@ func TestKeyDeadlineAfterElements(t *testing.T) {
 	}
 }
 
-// TestElementsLeftBehind: a checkpoint that did not finish wrote elements, which went
-// before the next one.
+// TestElementsLeftBehind: a checkpoint that did not finish has written elements. Commands delete
+// some of them before the next checkpoint.
 func TestElementsLeftBehind(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))
@@ -171,8 +172,8 @@ func TestElementsLeftBehind(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestLongElements: elements that are too long for keys of the data file, and differ only
-// at their end, come back from it, change and go like any others.
+// TestLongElements: elements that are too long for keys of the data file, and differ only at their
+// end, can be loaded, changed and removed like others.
 func TestLongElements(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -233,8 +234,8 @@ func TestLongElements(t *testing.T) {
 }
 
 // TestDeadlineFromBehindAStep: a checkpoint that did not finish has left a deadline in the data
-// file that is newer than what the log begins with: from after the clock went back, and before
-// the instant by which the log then says that all due keys are gone.
+// file that is newer than the begin of the log. It was set after the clock went back. It is before
+// the instant at which, by a later log record, all due keys are gone.
 func TestDeadlineFromBehindAStep(t *testing.T) {
 	for _, lives := range []bool{true, false} {
 		h := newHarness(t)
@@ -246,7 +247,7 @@ func TestDeadlineFromBehindAStep(t *testing.T) {
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
-		// Replay reads the key for that.
+		// To replay this, the start reads the key.
 		h.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), ttl.Deadline{}) })
 		h.clock.Advance(10 * time.Second)
 		h.s.now()
@@ -277,8 +278,8 @@ func TestDeadlineFromBehindAStep(t *testing.T) {
 	}
 }
 
-// TestDeadlineRecordNamesItsKey: in a batch the short record of a deadline is about the value of
-// the record before it. A deadline of another key has a record that names the key.
+// TestDeadlineRecordNamesItsKey: in a batch the short record of a deadline applies to the value of
+// the record before it. The deadline of any other key has a record that names the key.
 func TestDeadlineRecordNamesItsKey(t *testing.T) {
 	h := newHarness(t)
 	a, b := h.s.Key(0, []byte("a")), h.s.Key(0, []byte("b"))
@@ -306,8 +307,8 @@ func TestDeadlineRecordNamesItsKey(t *testing.T) {
 	}, a, b)
 }
 
-// TestTimedOfOlderVersion: a start counts the keys of which an element has a deadline where an
-// older version has not, those on disk as well.
+// TestTimedOfOlderVersion: an older version did not count the keys that have elements with
+// deadlines. A start counts them then, including those on disk.
 func TestTimedOfOlderVersion(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -11,8 +11,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestNewKeys: a key that was not there is reported before what made it, whatever way it comes;
-// one that is renamed or copied onto another counts as new too.
+// TestNewKeys: whichever way a new key is made, its event "new" comes before the event of the
+// command that makes it. A key that a rename or copy overwrites counts as new, too.
 func TestNewKeys(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -53,8 +53,8 @@ func TestNewKeys(t *testing.T) {
 	}
 }
 
-// TestNoEventsOfConflicts: an offloaded command whose keys have changed runs again, so what it
-// raised, before it found that out and afterwards, nobody hears.
+// TestNoEventsOfConflicts: an offloaded command whose keys have changed runs again. Nobody hears
+// the events of the failed run, whether raised before or after the conflict was found.
 func TestNoEventsOfConflicts(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -90,9 +90,9 @@ func TestNoEventsOfConflicts(t *testing.T) {
 	}
 }
 
-// TestReapDelay: what was due when the store was opened is removed, and its event raised, only
-// when the delay is over; readers see none of it meanwhile. The histogram of lateness does not
-// count it.
+// TestReapDelay: keys that were due when the store was opened are removed, with their events, only
+// when the delay is over. Readers do not see these keys meanwhile. The histogram of lateness does
+// not count them.
 func TestReapDelay(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -132,8 +132,8 @@ func TestReapDelay(t *testing.T) {
 	}
 }
 
-// TestExpiredNames: the names stand in blocks that go with the keys, some of them with all the
-// memory around them.
+// TestExpiredNames: the names of expired keys are in memory blocks that are freed with the keys,
+// some together with all the memory around them.
 func TestExpiredNames(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

@@ -20,8 +20,8 @@ import (
 	"keyp/ttl"
 )
 
-// expiring lists keys page by page, and checks the order over all pages. The last page is the one
-// after which there is no more.
+// expiring lists keys page by page, and checks the order over all pages. It ends with the page
+// after which there are no more keys.
 func (h *harness) expiring(v View, db int, from, until DueCursor, count func() int,
 	match func([]byte) bool, typ string) (all []DueKey) {
 	h.t.Helper()
@@ -58,7 +58,7 @@ func (h *harness) expiring(v View, db int, from, until DueCursor, count func() i
 
 func always(n int) func() int { return func() int { return n } }
 
-// verifyExpiring compares the keys by their deadlines with the model.
+// verifyExpiring compares the list of keys by deadline with the model.
 func (h *harness) verifyExpiring(v View, from DueCursor) {
 	h.t.Helper()
 	if h.s.quit.Err() != nil {
@@ -81,8 +81,8 @@ func (h *harness) verifyExpiring(v View, from DueCursor) {
 	}
 }
 
-// mixed sets keys of several kinds, most with one of few deadlines, in one slot and in others, and
-// gives those.
+// mixed sets keys of several kinds in one slot and in others. Most keys have one of a few
+// deadlines. It returns the keys with a deadline.
 func (h *harness) mixed(db, keys int) (want map[string]int64) {
 	want = map[string]int64{}
 	now := h.clock.Now()
@@ -127,8 +127,8 @@ func (h *harness) mixed(db, keys int) (want map[string]int64) {
 	return want
 }
 
-// Each key comes once, by its own deadline, in pages of any size, whether keys are in memory, on
-// disk or in both, many of one slot and deadline.
+// Each key is listed once, by its own deadline, in pages of any size. Keys may be in memory, on
+// disk or both, and many may share a slot and a deadline.
 func TestExpiring(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.group, h.s.bounds.cover = 30, 1000
@@ -247,7 +247,8 @@ func TestExpiring(t *testing.T) {
 	}
 }
 
-// What is due is not listed, removed or not; the log says so before a reply does.
+// Due keys are not listed, whether or not they were removed. The log records that they are gone
+// before a reply shows it.
 func TestExpiringLeavesOutDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -272,9 +273,9 @@ func TestExpiringLeavesOutDue(t *testing.T) {
 	}
 }
 
-// Keys whose deadlines stay come once, whatever happens between pages and while one is made: others
-// come and go, values move in memory, leave it and return, deadlines of elements and of others
-// change, and checkpoints change ttl.
+// Keys whose deadlines stay the same are listed once, whatever happens between pages and while one
+// is made. Other keys are added and removed, and values move in memory, leave it and return. The
+// deadlines of elements and of other keys change, and checkpoints change the bucket ttl.
 func TestExpiringBesideChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)
@@ -377,7 +378,7 @@ func TestExpiringBesideChanges(t *testing.T) {
 	})
 }
 
-// Pages wait where a global transaction has a shard, and end where the store is closed.
+// Pages wait while a global transaction has a shard, and end when the store is closed.
 func TestExpiringWaitsForGlobal(t *testing.T) {
 	h := newHarness(t)
 	want := h.mixed(1, 50)
@@ -416,7 +417,8 @@ func TestExpiringWaitsForGlobal(t *testing.T) {
 	}
 }
 
-// Names are matched while no shard is locked; long ones are not copied before, and bound a page.
+// Names are matched while no shard is locked. Long names are not copied before that, and they limit
+// the size of a page.
 func TestExpiringLongNames(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.group = groupMost
@@ -476,7 +478,7 @@ func TestExpiringLongNames(t *testing.T) {
 	}
 }
 
-// Damaged entries of ttl are left out, whatever is left of them.
+// Damaged entries of the bucket ttl are left out, whatever remains of them.
 func TestExpiringDamage(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -517,8 +519,9 @@ func TestExpiringDamage(t *testing.T) {
 	}
 }
 
-// The store keeps the own deadline of a key behind that of an element only while the key is only on
-// disk: not after it is loaded, expires, or its database is emptied. Check compares.
+// The store keeps a key's own deadline apart from that of an element only while the key is only on
+// disk. It drops the deadline when the key is loaded or expires, or its database is emptied. The
+// method check compares the two.
 func TestLaterDeadlines(t *testing.T) {
 	h := newHarness(t)
 	now := h.clock.Now()
@@ -589,9 +592,9 @@ func TestLaterDeadlines(t *testing.T) {
 	}
 }
 
-// A page takes keys of one slot from the index where they are some hundred of each deadline, since
-// in the table it looks at all keys of the slot for each deadline. Where they are too many, by
-// number or by their names, a step takes as many as fit.
+// If a slot has some hundred keys for each deadline, a page takes the keys from the index. In the
+// table it would look at all keys of the slot for each deadline. If the keys are too many, by
+// number or by the length of their names, a step takes as many as fit.
 func TestExpiringOneSlot(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.group = groupMost
@@ -626,7 +629,7 @@ func TestExpiringOneSlot(t *testing.T) {
 	}
 }
 
-// A page reads some entries of ttl at most, whichever databases they are of.
+// A page reads a bounded number of ttl entries, whatever databases they belong to.
 func TestExpiringBesideDatabase(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -661,8 +664,8 @@ func TestExpiringBesideDatabase(t *testing.T) {
 	}
 }
 
-// A page is of one keyspace, whenever its database is swapped with another one or emptied while it
-// is made, and pages within a transaction are as the others, but shorter.
+// A page belongs to one keyspace, even if its database is swapped or emptied while the page is
+// made. Pages within a transaction are like others, but shorter.
 func TestExpiringSwapped(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -720,8 +723,8 @@ func TestExpiringSwapped(t *testing.T) {
 	}
 }
 
-// BenchmarkExpiringWithin is a page within a transaction, for which all others wait, of as many
-// entries as it may have: in memory and on disk. ms/most is the longest.
+// BenchmarkExpiringWithin makes a page of the largest size within a transaction, for which all
+// other clients wait. The entries are in memory and on disk. ms/most is the longest time.
 func BenchmarkExpiringWithin(b *testing.B) {
 	h := newHarness(b)
 	now := h.clock.Now()

@@ -11,8 +11,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestGarbageOutlivesFailedCheckpoint: what is to be deleted from the data file is not forgotten
-// when the checkpoint that was to note it finds no room.
+// TestGarbageOutlivesFailedCheckpoint: garbage of the data file is not forgotten when the
+// checkpoint that should record it finds no space on the disk.
 func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -50,8 +50,9 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestLatestGarbageOutlivesFailedCheckpoint: neither are the elements of a value that was renamed
-// before a checkpoint and deleted beside it, when the checkpoint's last transaction finds no room.
+// TestLatestGarbageOutlivesFailedCheckpoint: a value is renamed before a checkpoint and deleted
+// while it runs. Its elements are not forgotten when the checkpoint's last transaction finds no
+// space.
 func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -73,7 +74,7 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 			h.do(func(x *Txn) { x.Delete(to, Deleted) }, to)
 			h.commit()
 		case step == datafile.StepWrite && deleted && len(h.s.garbage.mu.items) == 0:
-			// The last transaction has taken the items.
+			// The last transaction has already taken the list of garbage.
 			return syscall.ENOSPC
 		}
 		return nil
@@ -88,8 +89,8 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestMissWaitsForRemoval: that a key is gone depends on the record of its removal, and on no
-// other.
+// TestMissWaitsForRemoval: a reply that a key is gone waits for the record of its removal, and for
+// no other record.
 func TestMissWaitsForRemoval(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -13,8 +13,8 @@ import (
 	"keyp/ttl"
 )
 
-// keysOfReplays returns two keys for which a start uses different replays, that is goroutines that
-// apply the log, however many of these there are.
+// keysOfReplays returns two keys that a start replays in different goroutines, however many of
+// these there are.
 func keysOfReplays(t *testing.T, s *Store) (a, b Key) {
 	a = s.Key(0, []byte("a"))
 	for i := range 1000 {
@@ -27,8 +27,8 @@ func keysOfReplays(t *testing.T, s *Store) (a, b Key) {
 	return a, b
 }
 
-// tooLarge is a record that parses and cannot be applied: only the replay that the key
-// belongs to finds out.
+// tooLarge returns a record that parses but cannot be applied. Only the goroutine that replays the
+// key notices that.
 func tooLarge(s *Store, k Key) []byte {
 	rec := format.AppendBytes(format.AppendRecord(nil, format.RecPut, uint64(s.spaces.ids[0])),
 		k.Name)
@@ -36,8 +36,9 @@ func tooLarge(s *Store, k Key) []byte {
 	return format.AppendBytes(rec, make([]byte, 1<<20))
 }
 
-// TestFirstBadRecordIsReported: however far the replays have come, the error is about the
-// first record of the log that cannot be applied, also when all of them must meet after it.
+// TestFirstBadRecordIsReported: the error is about the first record of the log that cannot be
+// applied, however far the goroutines of the replay have come. This holds also if a later record
+// makes all of them meet.
 func TestFirstBadRecordIsReported(t *testing.T) {
 	for _, meet := range []bool{false, true} {
 		for _, order := range []string{"ab", "ba"} {
@@ -78,8 +79,8 @@ func TestFirstBadRecordIsReported(t *testing.T) {
 	}
 }
 
-// TestRecordsOfManyShards: what moves between shards, and what concerns them all, takes
-// its place among the records of each.
+// TestRecordsOfManyShards: records that move values between shards, or concern all shards, are
+// applied in their order among the records of each shard.
 func TestRecordsOfManyShards(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })

@@ -20,10 +20,10 @@ import (
 	"keyp/ttl"
 )
 
-// changing is a store that faulty's changes are made in, with a data file that does not fail.
+// changing returns a store with the changes of faulty, but with a data file that does not fail.
 func changing(h *harness) *faulty { return &faulty{harness: h, names: map[name]bool{}} }
 
-// send gives all of a snapshot.
+// send returns a whole snapshot.
 func (h *harness) send(records func(*snapshotfile.Writer) error) []byte {
 	h.t.Helper()
 	sn, err := h.s.OpenSnapshot()
@@ -37,7 +37,7 @@ func (h *harness) send(records func(*snapshotfile.Writer) error) []byte {
 	return b.Bytes()
 }
 
-// logOf copies the log, as its files are.
+// logOf copies the files of the log as they are.
 func (h *harness) logOf(dir string) *vfs.Mem {
 	h.t.Helper()
 	to, from := filepath.Join(dir, format.LogDir), filepath.Join(h.dir, format.LogDir)
@@ -49,9 +49,9 @@ func (h *harness) logOf(dir string) *vfs.Mem {
 	return fs
 }
 
-// TestSnapshotAndLog: while a snapshot is sent, keys are written and checkpoints run. What it gives
-// is, with the log as it was when the snapshot was opened, the state of then, and with all of the
-// log that of its end.
+// TestSnapshotAndLog: while a snapshot is sent, keys are written and checkpoints run. The snapshot
+// with the log of its opening gives the state at its opening. With the whole log it gives the state
+// at its end.
 func TestSnapshotAndLog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := changing(newHarness(t))
@@ -83,7 +83,7 @@ func TestSnapshotAndLog(t *testing.T) {
 		then := harness{t: h.t, dir: dir, fs: h.logOf(dir), clock: clock.NewFake(h.clock.Now()),
 			model: h.model.clone(), databases: h.databases}
 		for range rapid.IntRange(0, 3).Draw(rt, "checkpoints before the first piece") {
-			// They write pages, and both meta pages.
+			// These changes write pages, and both meta pages.
 			h.change()
 			h.saved()
 		}
@@ -155,9 +155,9 @@ func (w *writerOnce) Write(b []byte) (int, error) {
 	return w.w.Write(b)
 }
 
-// TestSnapshotGivenUp: before a checkpoint would have to wait for a reader that is slow, because it
-// needs more of the file mapped, the snapshot is given up. So it is for the file's growth, a store
-// that closes, and one's own context.
+// TestSnapshotGivenUp: a checkpoint that needs more of the file mapped would have to wait for a
+// slow reader. The snapshot is given up before that. It is also given up when the file must grow,
+// when the store closes, and when its own context ends.
 func TestSnapshotGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	for what, during := range map[string]func(h *faulty) error{
@@ -224,7 +224,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 	}
 }
 
-// receiver makes the directory of a closed store and a snapshot of another one. Both have
+// receiver makes the directory of a closed store, and a snapshot of another store. Both stores have
 // everything in the data file.
 func receiver(t *testing.T) (h *faulty, stream []byte, others model, segment uint64) {
 	from := changing(newHarness(t))
@@ -251,9 +251,9 @@ func receiver(t *testing.T) (h *faulty, stream []byte, others model, segment uin
 	return h, stream, from.model, segment
 }
 
-// TestReceiveFaults: each write and each sync of a reception fails once, as does each of its steps,
-// and the power fails behind that. There is what was there, or all of what was sent, and without an
-// error it is the latter.
+// TestReceiveFaults: each write, each sync and each step of a reception fails once, and the power
+// fails after that. The directory then has either its earlier content or all of the sent content.
+// Without an error it has the sent content.
 func TestReceiveFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for at := 1; ; at++ {
@@ -316,8 +316,8 @@ func TestReceiveFaults(t *testing.T) {
 	}
 }
 
-// TestReceiveDamaged: a stream that is cut, or of which a byte is another one, is refused, and the
-// directory has what it had.
+// TestReceiveDamaged: a stream that is cut, or has a byte changed, is refused, and the directory
+// keeps its content.
 func TestReceiveDamaged(t *testing.T) {
 	h, stream, _, segment := receiver(t)
 	refuse := func(what string, b []byte) {

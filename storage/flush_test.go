@@ -12,7 +12,7 @@ import (
 )
 
 // TestFlushAheadOfCheckpoint: a database is emptied after a checkpoint has begun and before the
-// checkpoint comes to its keys. The checkpoint then releases the log of the time before. A value
+// checkpoint reaches its keys. The checkpoint then releases the earlier part of the log. A value
 // that was moved to another database before must stay. After a crash the emptied database has all
 // its keys or none.
 func TestFlushAheadOfCheckpoint(t *testing.T) {
@@ -66,7 +66,8 @@ func TestFlushAheadOfCheckpoint(t *testing.T) {
 	}
 }
 
-// TestSwapIsShown: what a key shows after SWAPDB is lost with that record, so it waits for it.
+// TestSwapIsShown: a reply that shows a key's value after SWAPDB waits for the record of the swap
+// to be durable.
 func TestSwapIsShown(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -90,8 +91,8 @@ func TestSwapIsShown(t *testing.T) {
 	}
 }
 
-// TestFlushOfNothing: databases without a key, and those of which the data file has nothing,
-// leave no garbage and no records when they are emptied again and again; others do.
+// TestFlushOfNothing: databases without keys, or with nothing in the data file, leave no garbage
+// and no records when they are emptied again and again. Other databases do.
 func TestFlushOfNothing(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

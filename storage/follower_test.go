@@ -17,7 +17,7 @@ import (
 	"keyp/ttl"
 )
 
-// restless is all that a store does by itself about what is due.
+// restless does everything that a store does by itself with due keys.
 func (h *harness) restless() {
 	h.t.Helper()
 	h.looks()
@@ -27,7 +27,7 @@ func (h *harness) restless() {
 	m.AwaitClock()
 }
 
-// fieldNames are those of a hash, in order; nil: there is no such key.
+// fieldNames returns the names of a hash's fields in order, or nil if there is no such key.
 func (h *harness) fieldNames(k Key) (names []string) {
 	h.t.Helper()
 	h.hash(k, func(_ *Txn, v *Hash) {
@@ -43,7 +43,8 @@ func (h *harness) fieldNames(k Key) (names []string) {
 }
 
 // TestFollowerLeavesDue: a follower's store shows nothing that is due, and neither logs nor removes
-// anything. When it becomes the leader's, all of that is removed, and each expiry is reported once.
+// anything. When it becomes the leader's store, all due keys are removed, and each expiry is
+// reported once.
 func TestFollowerLeavesDue(t *testing.T) {
 	for _, evicted := range []bool{false, true} {
 		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
@@ -122,8 +123,9 @@ func TestFollowerLeavesDue(t *testing.T) {
 	}
 }
 
-// TestFollowerTime: what was due for a store stays so when it becomes the leader's and its clock is
-// behind, also after a crash; as a follower's it waits.
+// TestFollowerTime: keys that were due for a store stay due when it becomes the leader's store and
+// its clock is behind, also after a crash. While the store is a follower's, its time waits for the
+// clock to catch up.
 func TestFollowerTime(t *testing.T) {
 	h := newHarness(t)
 	start := h.clock.Now()
@@ -154,8 +156,8 @@ func TestFollowerTime(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestFollowerPins: a command that reads a follower's value beside others sees nothing of it that
-// is due.
+// TestFollowerPins: a command that reads a follower's value beside others does not see any due
+// element.
 func TestFollowerPins(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -187,8 +189,9 @@ func TestFollowerPins(t *testing.T) {
 	h.check()
 }
 
-// TestFollowerHides: what a follower's readers do not see of a large value is in its data file,
-// whenever they look while that is written, and is reported by the leader that opens it.
+// TestFollowerHides: due elements of a large value, which a follower's readers do not see, stay in
+// its data file, even if readers look while it is written. The leader that opens the file reports
+// their expiry.
 func TestFollowerHides(t *testing.T) {
 	h := closedHarness(t)
 	h.portions = true
@@ -252,8 +255,8 @@ func TestFollowerHides(t *testing.T) {
 	h.check()
 }
 
-// TestFollowerIsChanged: a transaction that changes a follower's store ends the store, and leaves
-// nothing in the log.
+// TestFollowerIsChanged: a transaction that changes a follower's store makes the store fail, and
+// leaves nothing in the log.
 func TestFollowerIsChanged(t *testing.T) {
 	h := newHarness(t)
 	h.commit()
@@ -273,8 +276,8 @@ func TestFollowerIsChanged(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestFollowerOpens: a store that is opened as a follower's logs nothing, and confirms no clock;
-// what Shown gives is what it has read.
+// TestFollowerOpens: a store opened as a follower's logs nothing and confirms no clock. Shown
+// returns the position that it has read.
 func TestFollowerOpens(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	h.puts(0, "k", "v", h.clock.Now()+1000)
@@ -304,7 +307,8 @@ func TestFollowerOpens(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestLeaderRecordsClock: who becomes the leader records its own clocks, whatever the record says.
+// TestLeaderRecordsClock: a member that becomes the leader records its own clocks, whatever the
+// record says.
 func TestLeaderRecordsClock(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -326,7 +330,7 @@ func TestLeaderRecordsClock(t *testing.T) {
 	}
 }
 
-// follow is a time for which the store is a follower's: what its readers see is as ever.
+// follow makes the store a follower's for some time. Its readers must see the same as before.
 func (m *machine) follow(rt *rapid.T) {
 	h := m.h
 	h.s.SetFollower(true)
@@ -356,13 +360,13 @@ func (m *machine) follow(rt *rapid.T) {
 	h.s.SetFollower(false)
 }
 
-// TestFollowerBesideBackground: from the moment at which a store has become a follower's, nothing
-// that works beside it logs anything.
+// TestFollowerBesideBackground: from the moment at which a store becomes a follower's, nothing in
+// the background writes to the log.
 func TestFollowerBesideBackground(t *testing.T) {
 	h := closedHarness(t)
 	o := h.options()
 	o.NoBackground = false
-	// A checkpoint begins another segment of the log, with an empty batch.
+	// A checkpoint would begin another segment of the log with an empty batch.
 	o.CheckpointBytes = 1 << 40
 	s, _, err := Open(o)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestFrequentKeysStay: of two keys of a slot the one that was used more often stays in
-// memory where accesses are counted, and the one that was used last where they are not.
+// TestFrequentKeysStay: if accesses are counted, the more frequently used one of two keys of a slot
+// stays in memory. If they are not counted, the more recently used key stays.
 func TestFrequentKeysStay(t *testing.T) {
 	for _, counted := range []bool{true, false} {
 		h := newHarness(t)
@@ -41,8 +41,8 @@ func TestFrequentKeysStay(t *testing.T) {
 	}
 }
 
-// TestFrequencyCounts: the count rises more slowly the higher it is, falls by the minute,
-// and stays within its bits.
+// TestFrequencyCounts: the count rises more slowly the higher it is, falls by the minute, and never
+// exceeds its bits.
 func TestFrequencyCounts(t *testing.T) {
 	f := &Frequency{LogFactor: 0, Decay: 2}
 	const minute = 60_000

@@ -20,7 +20,7 @@ import (
 	"keyp/ttl"
 )
 
-// fuzzKeys are the keys that fillAll makes, and some that it does not.
+// fuzzKeys lists the keys that fillAll makes, and some that it does not make.
 var fuzzKeys = []string{"small", "due", "string", "h", "set", "z", "l", "hl", "none", "", "x"}
 
 // fillAll makes keys of every type, in memory and by element on disk.
@@ -50,7 +50,7 @@ func fillAll(h *harness) {
 	})
 }
 
-// batchMaker makes batches: records as they are written, with any numbers in them.
+// batchMaker makes batches of records that may contain any numbers.
 type batchMaker struct {
 	testkit.Dice
 	spaces []uint32
@@ -69,7 +69,7 @@ func (m *batchMaker) batch() (b []byte) {
 	return b
 }
 
-// record appends any of the records that record.go draws.
+// record appends a random record of any type.
 func (m *batchMaker) record(b []byte) []byte {
 	tag := byte(m.N(format.RecPopulation + 2))
 	b = append(b, tag)
@@ -123,8 +123,8 @@ func (m *batchMaker) int(b []byte) []byte {
 	return binary.AppendUvarint(b, edges[m.N(len(edges))])
 }
 
-// offset appends a place in a string: near its begin, or where none can have one. What is
-// between would be filled with zeros, as SETRANGE may do.
+// offset appends a position in a string. It is near the string's start, or beyond the limit.
+// Positions between would fill memory with zeros, as SETRANGE may do.
 func (m *batchMaker) offset(b []byte) []byte {
 	edges := []uint64{0, 5, 29_999, 30_000, 16 << 10, 100_000, object.MaxString, math.MaxInt64,
 		1 << 63, math.MaxUint64}
@@ -142,7 +142,7 @@ func (m *batchMaker) key(b []byte) []byte {
 	return format.AppendBytes(m.space(b), []byte(m.From(fuzzKeys)))
 }
 
-// id appends a value's id: most likely one of those that fillAll has made.
+// id appends a value's id, most likely one that fillAll has made.
 func (m *batchMaker) id(b []byte) []byte {
 	if m.One(6) {
 		return m.int(b)
@@ -168,8 +168,8 @@ func (m *batchMaker) deadlineOf(b []byte) []byte {
 	return m.int(b)
 }
 
-// elem gives an element's name: a field, what streams have, or the eight bytes that lists and
-// strings have.
+// elem returns an element's name: a field, a name as streams have it, or the eight bytes that lists
+// and strings have.
 func (m *batchMaker) elem() []byte {
 	if m.One(3) {
 		return []byte(m.From([]string{"\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\x01",
@@ -204,17 +204,17 @@ func (m *batchMaker) text() []byte {
 	return nil
 }
 
-// heapAllocated is how many bytes the process has allocated so far.
+// heapAllocated returns how many bytes the process has allocated so far.
 func heapAllocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// FuzzReplay starts from a log of batches that are whole by their checksums, and of which
-// the records may say anything, or nothing at all: the start succeeds or gives an error; no
-// panic, and no memory but what the records could fill. What has started can be read, checked
-// (whatever that finds), written to the data file, and started from again.
+// FuzzReplay starts from a log whose batches have right checksums, but whose records may contain
+// anything. The start succeeds or returns an error. It does not panic, and takes no more memory
+// than the records could fill. A store that has started can be read, checked (with any result),
+// written to the data file, and started again.
 func FuzzReplay(f *testing.F) {
 	seeds := rand.NewChaCha8([32]byte{'r', 'e', 'p', 'l', 'a', 'y'})
 	for range 10 {
@@ -241,7 +241,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// startAgain starts from what is there, and uses it.
+// startAgain starts a store from the present files, and uses it.
 func startAgain(h *harness) error {
 	s, err := h.start()
 	if err != nil {
@@ -284,7 +284,7 @@ func (h *harness) start() (*Store, error) {
 // fileMaker changes entries of a data file.
 type fileMaker struct{ testkit.Dice }
 
-// change changes one entry of a bucket, and makes its checksum right again.
+// change changes one entry of a bucket, and updates its checksum.
 func (m *fileMaker) change(tx *bolt.Tx) error {
 	buckets := [][]byte{format.BucketValues, format.BucketElements, format.BucketTTL,
 		format.BucketSlots, format.BucketMeta, format.BucketGarbage, format.BucketPending}
@@ -321,7 +321,7 @@ func (m *fileMaker) change(tx *bolt.Tx) error {
 	return b.Put(at, v)
 }
 
-// bytes changes bytes: some of them, their number, or all.
+// bytes changes some bytes, their number, or all of them.
 func (m *fileMaker) bytes(b []byte) []byte {
 	for range 1 + m.N(3) {
 		switch n := len(b); {
@@ -341,7 +341,7 @@ func (m *fileMaker) bytes(b []byte) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// reseal makes the checksums of an entry right, where it has some.
+// reseal updates the checksums of an entry, if it has any.
 func reseal(bucket, at, v []byte) {
 	switch {
 	case len(v) < 4:
@@ -367,8 +367,8 @@ func reseal(bucket, at, v []byte) {
 	}
 }
 
-// FuzzDataFile starts from a data file whose pages are whole, and whose entries may say
-// anything under right checksums: as FuzzReplay.
+// FuzzDataFile starts from a data file whose pages are whole. Its entries have right checksums but
+// may contain anything. The rest is as in FuzzReplay.
 func FuzzDataFile(f *testing.F) {
 	seeds := rand.NewChaCha8([32]byte{'d', 'a', 't', 'a'})
 	for range 10 {
@@ -412,7 +412,7 @@ func FuzzDataFile(f *testing.F) {
 	})
 }
 
-// usesLittle starts twice, and says whether that took no more memory than what is there.
+// usesLittle starts twice, and reports whether that took no more memory than the files justify.
 func usesLittle(t *testing.T, h *harness) {
 	t.Helper()
 	const most = 64 << 20

@@ -12,11 +12,11 @@ import (
 	"keyp/ttl"
 )
 
-// TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint, and is
-// deleted, overwritten, or its database emptied, while the checkpoint is between any two of its
-// steps: it writes that its old key is gone before or after it copies the new one. Its elements do
-// not stay on disk, whether or not the store crashes afterwards; and they stay where the value
-// does.
+// TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint. Between any
+// two steps of the checkpoint it is deleted or overwritten, or its database is emptied. The
+// checkpoint may write the removal of the old key before or after it copies the new key. The
+// elements do not stay on disk, whether or not the store crashes afterwards. If the value stays, so
+// do its elements.
 func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 	ends := map[string]func(h *harness, to, next, other Key){
 		"deleted": func(h *harness, to, _, _ Key) {
@@ -115,7 +115,7 @@ func testRenamedBeside(t *testing.T, shards [3]int, at int, crash bool,
 	}
 }
 
-// keyOf is a key of database 0 in a shard.
+// keyOf returns a key of database 0 in the given shard.
 func (h *harness) keyOf(shard int) Key {
 	for i := 0; ; i++ {
 		if k := h.s.Key(0, fmt.Appendf(nil, "key%d", i)); h.s.shardOf(k.Slot) == shard {
@@ -124,7 +124,7 @@ func (h *harness) keyOf(shard int) Key {
 	}
 }
 
-// elements is how many the data file has of all values.
+// elements returns how many elements the data file has in all values.
 func (h *harness) elements() (n int) {
 	err := h.s.file.View(func(tx *bolt.Tx) error {
 		return datafile.Each(tx, format.BucketElements, nil, nil, func(_, _ []byte) error {

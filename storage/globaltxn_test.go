@@ -20,7 +20,7 @@ import (
 
 var setEvent = Event{EventString, "set"}
 
-// apart gives n keys of as many shards of a store.
+// apart returns n keys that belong to different shards.
 func apart(s *Store, n int) (keys []Key) {
 	seen := map[int]bool{}
 	for i := 0; len(keys) < n; i++ {
@@ -33,7 +33,8 @@ func apart(s *Store, n int) (keys []Key) {
 	return keys
 }
 
-// sharing begins a global transaction that shares; it has used the first key.
+// sharing begins a global transaction that shares the shards it has not used. It has declared the
+// given keys.
 func (h *harness) sharing(keys ...Key) *Txn {
 	t := h.s.NewTxn()
 	h.s.BeginGlobal(t, keys)
@@ -52,8 +53,8 @@ func (t *Txn) text(k Key) string {
 	return string(data)
 }
 
-// TestShare: a global transaction has everything until it shares, and then what it has used; it
-// sees what others did elsewhere until it came there.
+// TestShare: a global transaction holds all shards until it calls Share, and then only those it has
+// used. When it comes to another shard, it sees the changes that others have made there.
 func TestShare(t *testing.T) {
 	h := newHarness(t)
 	keys := apart(h.s, 3)
@@ -105,8 +106,9 @@ func TestShare(t *testing.T) {
 	h.check()
 }
 
-// TestShareInstant: a key that expired while a global transaction did not have its shard is gone
-// for it, what it writes itself lives by its own instant, and replay has all of that.
+// TestShareInstant: a key that expired while a global transaction did not hold its shard is gone
+// for the transaction. The deadlines of its own writes count from its own instant. Replay gives the
+// same result.
 func TestShareInstant(t *testing.T) {
 	h := newHarness(t)
 	keys := apart(h.s, 3)
@@ -156,7 +158,7 @@ func TestShareInstant(t *testing.T) {
 	}
 }
 
-// reapFree removes what is due of the shards that the global transaction has not.
+// reapFree removes due keys from the shards that the global transaction does not hold.
 func (m Manual) reapFree() {
 	for _, sh := range m.s.shards {
 		src := &source{sh: sh, t: m.s.NewTxn()}
@@ -166,8 +168,8 @@ func (m Manual) reapFree() {
 	}
 }
 
-// TestShareClockStep: a step back of the clock waits for the end of a global transaction, and
-// what that has set in a time that was over is gone.
+// TestShareClockStep: a step back of the clock waits for the end of a global transaction. Keys that
+// the transaction has set with a deadline in the past are gone.
 func TestShareClockStep(t *testing.T) {
 	h := newHarness(t)
 	keys := apart(h.s, 2)
@@ -201,10 +203,10 @@ func TestShareClockStep(t *testing.T) {
 	}
 }
 
-// TestShareBesideAll moves money between accounts: in transactions that share and come to their
-// keys one by one, in those that have all of theirs from the begin, and in those of the whole
-// keyspace, while accounts are read, leave memory, are written by checkpoints and expire. No
-// money is lost, nobody waits for ever.
+// TestShareBesideAll moves money between accounts in three kinds of transactions. Some share and
+// come to their keys one by one, some have all of their keys from the beginning, and some have the
+// whole keyspace. Meanwhile accounts are read, leave memory, are written by checkpoints and expire.
+// No money is lost, and nobody waits for ever.
 func TestShareBesideAll(t *testing.T) {
 	const accounts, opening = 64, 100
 	s, _, err := Open(Options{
@@ -286,7 +288,7 @@ func TestShareBesideAll(t *testing.T) {
 	}
 }
 
-// shareWork is a global transaction that shares and then moves money.
+// shareWork runs a global transaction that shares and then moves money.
 func shareWork(t *testing.T, s *Store, txn *Txn, rng *rand.Rand, key func(int) Key, accounts int) {
 	var shared sync.WaitGroup
 	s.BeginGlobal(txn, nil)

@@ -6,7 +6,7 @@ import (
 	"keyp/ttl"
 )
 
-// slider is a governor that moves the deadline of each key that is read by an hour.
+// slider is a governor that moves the deadline of each key by an hour when it is read.
 type slider struct {
 	Governor
 	reads int
@@ -36,7 +36,7 @@ func TestReadsAskNoGovernor(t *testing.T) {
 	}
 }
 
-// TestSlideOnFullDisk: while the disk is full deadlines stay where they are, and reads go on.
+// TestSlideOnFullDisk: while the disk is full deadlines are not moved, and reads go on.
 func TestSlideOnFullDisk(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))

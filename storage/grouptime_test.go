@@ -12,7 +12,7 @@ import (
 
 const hourMs = int64(time.Hour / time.Millisecond)
 
-// groupMember makes the store of a group's leading member, with a clock guard as servers have it.
+// groupMember makes the store of a group's leading member, with a clock guard as in a server.
 func groupMember(t testing.TB) *harness {
 	h, _ := memberHarness(t)
 	h.jumpLimit, h.jumpPatience = 10*time.Minute, time.Hour
@@ -22,7 +22,7 @@ func groupMember(t testing.TB) *harness {
 	return h
 }
 
-// timeIs expects the store's time, in ms after an instant.
+// timeIs expects the store's time, in ms after the instant start.
 func (h *harness) timeIs(when string, start, want int64) {
 	h.t.Helper()
 	if got := h.s.Now() - start; got != want {
@@ -33,8 +33,8 @@ func (h *harness) timeIs(when string, start, want int64) {
 // step moves the wall clock by a number of ms.
 func (h *harness) step(ms int64) { h.clock.Set(h.clock.Now() + ms) }
 
-// TestGroupTimeFollower: a follower goes by what its leader has sent, and by boot time since,
-// whatever its wall clock does: it does not show a key as gone before that, and does afterwards.
+// TestGroupTimeFollower: a follower's time is the last one that its leader has sent, plus the boot
+// time since, whatever the follower's wall clock does. A key is gone by that time, not earlier.
 func TestGroupTimeFollower(t *testing.T) {
 	for _, off := range []int64{0, 3 * hourMs, -3 * hourMs} {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestGroupTimeFollower(t *testing.T) {
 	}
 }
 
-// TestGroupTimeStarts: a member that has heard nobody yet gets by with its wall clock; the leader's
-// time counts as soon as it is heard, and what was hidden before is visible again.
+// TestGroupTimeStarts: a member that has heard of no leader yet uses its wall clock. The leader's
+// time counts as soon as it arrives, and keys that were hidden before are visible again.
 func TestGroupTimeStarts(t *testing.T) {
 	h := groupMember(t)
 	start := h.clock.Now()
@@ -101,7 +101,7 @@ func TestGroupTimeStarts(t *testing.T) {
 	if got := h.fieldNames(k); !slices.Equal(got, []string{"f", "g"}) {
 		t.Errorf("when the leader was heard the hash has %q", got)
 	}
-	// What comes late, of before the leader's time was set back, is corrected.
+	// A late message, sent before the leader's time was set back, is corrected by the next one.
 	h.s.FollowTime(start + 2*hourMs)
 	h.lives("a wrong message", "k", false)
 	h.s.FollowTime(start + 7)
@@ -111,9 +111,9 @@ func TestGroupTimeStarts(t *testing.T) {
 	h.lives("two rounds of housekeeping later", "k", true)
 }
 
-// TestGroupTimeLeads: who becomes the leader goes on from the group's time, whatever its wall clock
-// says: a key lives as long as it was given, give or take the second that is within the tolerance,
-// and there is one entry for its expiry.
+// TestGroupTimeLeads: a member that becomes the leader continues the group's time, whatever its
+// wall clock shows. A key lives as long as it was given, within a tolerance of a second, and its
+// expiry has one entry.
 func TestGroupTimeLeads(t *testing.T) {
 	for _, c := range []struct{ off, error int64 }{{0, 0}, {700, -700}, {-700, 0}, {5000, 0},
 		{-5000, 0}, {3 * hourMs, 0}, {-3 * hourMs, 0}} {
@@ -156,8 +156,9 @@ func TestGroupTimeLeads(t *testing.T) {
 	}
 }
 
-// TestGroupTimeGuard: the guard of a leader whose clock is apart ends when that is right, or
-// confirmed, or nobody's clock agrees with the group's time for as long as patience lasts.
+// TestGroupTimeGuard: the guard of a leader whose clock is wrong ends in three ways: the clock
+// becomes right, an operator confirms it, or nobody's clock agrees with the group's time for the
+// whole patience.
 func TestGroupTimeGuard(t *testing.T) {
 	for _, off := range []int64{3 * hourMs, -3 * hourMs} {
 		lead := func(t *testing.T) (h *harness, start int64) {
@@ -215,8 +216,8 @@ func TestGroupTimeGuard(t *testing.T) {
 	}
 }
 
-// TestGroupTimeSetBack: a leader whose wall clock is set back goes on by boot time; so does a
-// member that leads after it. A server that is alone would go back.
+// TestGroupTimeSetBack: a leader whose wall clock is set back continues by boot time, and so does
+// the next leader. A server without a group would go back.
 func TestGroupTimeSetBack(t *testing.T) {
 	h := groupMember(t)
 	start := h.clock.Now()

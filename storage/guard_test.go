@@ -23,7 +23,7 @@ const (
 	testJump = 10 * minute
 )
 
-// guardedHarness is a harness whose store guards its time.
+// guardedHarness returns a harness whose store has a clock guard.
 func guardedHarness(t testing.TB, patience time.Duration) *harness {
 	h := closedHarness(t)
 	h.jumpLimit, h.jumpPatience = 10*time.Minute, patience
@@ -32,7 +32,7 @@ func guardedHarness(t testing.TB, patience time.Duration) *harness {
 	return h
 }
 
-// isAhead expects that the store's time is so far behind the wall clock.
+// isAhead expects the wall clock to be ahead of the store's time by the given number of ms.
 func (h *harness) isAhead(when string, ms int64) {
 	h.t.Helper()
 	now := h.s.now()
@@ -44,7 +44,7 @@ func (h *harness) isAhead(when string, ms int64) {
 	}
 }
 
-// lives expects whether a key of database 0 is there.
+// lives checks whether a key of database 0 exists.
 func (h *harness) lives(when, name string, want bool) {
 	h.t.Helper()
 	k := h.s.Key(0, []byte(name))
@@ -55,7 +55,7 @@ func (h *harness) lives(when, name string, want bool) {
 	}, k)
 }
 
-// due is the deadline of a key, or of a member of it.
+// due returns the deadline of a key, or of one of its members.
 func (h *harness) due(name, member string) (due int64) {
 	k := h.s.Key(0, []byte(name))
 	h.do(func(x *Txn) {
@@ -68,7 +68,7 @@ func (h *harness) due(name, member string) (due int64) {
 	return due
 }
 
-// set sets a string that is due after ms, counted from now, or with absolute at ms.
+// set sets a string whose deadline is ms from now, or at ms if absolute is set.
 func (h *harness) set(name string, ms int64, absolute bool) {
 	k := h.s.Key(0, []byte(name))
 	h.do(func(x *Txn) {
@@ -80,7 +80,7 @@ func (h *harness) set(name string, ms int64, absolute bool) {
 	}, k)
 }
 
-// again closes the store, or takes its power, and opens it again after what happens meanwhile.
+// again closes the store or cuts its power, calls meanwhile, and opens the store again.
 func (h *harness) again(kill bool, meanwhile func()) {
 	h.t.Helper()
 	h.commit()
@@ -93,7 +93,7 @@ func (h *harness) again(kill bool, meanwhile func()) {
 	h.open()
 }
 
-// cutPower ends the store; seed chooses what the disk has kept of what was not synced.
+// cutPower ends the store. The seed decides how much of the unsynced data the disk keeps.
 func (h *harness) cutPower(seed uint64) {
 	h.t.Helper()
 	h.s.stop()
@@ -106,8 +106,8 @@ func (h *harness) cutPower(seed uint64) {
 	h.fs = crashed
 }
 
-// A step of the clock forward removes nothing, while the machine's time goes on; the time for which
-// the machine sleeps, and long pauses between two looks, are no steps.
+// A step of the clock forward expires no keys while the guard is active. Time in which the machine
+// sleeps, and long pauses between two readings, do not count as steps.
 func TestClockGuard(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -147,7 +147,7 @@ func TestClockGuard(t *testing.T) {
 	h.check()
 }
 
-// Steps that are each within the limit are followed.
+// Time follows several steps if each of them is within the limit.
 func TestClockGuardFollowsSmallSteps(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -162,7 +162,7 @@ func TestClockGuardFollowsSmallSteps(t *testing.T) {
 	h.isAhead("forward again, not as far", 11*minute)
 }
 
-// ends are the ways in which a step is taken as right.
+// ends lists the ways in which a step is accepted as right.
 var ends = map[string]func(h *harness){
 	"confirmed": func(h *harness) {
 		if err := h.s.ConfirmClock(); err != nil {
@@ -182,8 +182,8 @@ var ends = map[string]func(h *harness){
 	},
 }
 
-// When the step is confirmed, deadlines that counted from the guarded time move with it, exactly,
-// and others do not, wherever the keys are by then and whatever happened to them.
+// When the step is confirmed, deadlines that count from guarded time move by exactly the step, and
+// others do not move. This holds wherever the keys are by then and whatever happened to them.
 func TestClockConfirm(t *testing.T) {
 	for why, end := range ends {
 		for _, evicted := range []bool{false, true} {
@@ -280,7 +280,7 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 	}
 }
 
-// noNotes expects that no notes are left.
+// noNotes expects that the guard has no notes of deadlines left.
 func (h *harness) noNotes() {
 	h.t.Helper()
 	for i, k := range h.s.guard.notes {
@@ -292,7 +292,7 @@ func (h *harness) noNotes() {
 	}
 }
 
-// When the clock goes back nothing moves, and the notes go.
+// When the clock goes back no deadlines move, and the notes are removed.
 func TestClockGoesBack(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		h := guardedHarness(t, time.Hour)
@@ -317,8 +317,8 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// A start sees a step that came while the server was down, unless the machine was restarted; being
-// down is none.
+// A start detects a step that happened while the server was down, unless the machine was restarted.
+// The downtime itself is no step.
 func TestClockGuardAtStart(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -347,8 +347,8 @@ func TestClockGuardAtStart(t *testing.T) {
 	h.isAhead("after a restart of the machine", 0)
 }
 
-// A guard that the log knows only by its notes, as the server ended at once, leaves none if the
-// clock is back at the start.
+// The server ended so early that the log has the guard's notes but no record of the guard. If the
+// clock is back at the next start, the notes are removed.
 func TestClockGuardNotesOfNoGuard(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -360,8 +360,8 @@ func TestClockGuardNotesOfNoGuard(t *testing.T) {
 	h.noNotes()
 }
 
-// Wherever a confirmation is interrupted, after the next start the step is confirmed with all
-// deadlines, or not at all; once it was replied it is.
+// A confirmation is interrupted at any point. After the next start the step is either confirmed for
+// all deadlines or not at all. If the confirmation was replied, the step is confirmed.
 func TestClockConfirmInterrupted(t *testing.T) {
 	const day, keys = 24 * hour, 300
 	confirmed, not := 0, 0
@@ -429,7 +429,8 @@ func TestClockConfirmInterrupted(t *testing.T) {
 	}
 }
 
-// A store that has too many deadlines to note says so, and moves those that it has noted.
+// A store that has too many deadlines to note reports that, and moves only the deadlines that it
+// has noted.
 func TestClockGuardBound(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -454,7 +455,8 @@ func TestClockGuardBound(t *testing.T) {
 	}
 }
 
-// Deadlines that are over make room for others, and are not counted as elements that expired.
+// Deadlines that have passed make room for the notes of others, and do not count as expired
+// elements.
 func TestClockGuardNotesGo(t *testing.T) {
 	h := guardedHarness(t, 10*time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -473,8 +475,8 @@ func TestClockGuardNotesGo(t *testing.T) {
 	h.check()
 }
 
-// A transaction has one instant, also when the guard begins amid it; what it gives from that one
-// moves.
+// A transaction has one instant, even if the guard begins in the middle of it. Deadlines that the
+// transaction sets from this instant move.
 func TestClockGuardAmidTransaction(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -506,8 +508,8 @@ func TestClockGuardAmidTransaction(t *testing.T) {
 	h.check()
 }
 
-// A command that had read the time while it was guarded, and stores a large value beside the others
-// after the step was confirmed, runs again.
+// A task read the time while it was guarded, and stores a large value beside the loop after the
+// step was confirmed. It must run again.
 func TestClockConfirmBesideTask(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -530,8 +532,8 @@ func TestClockConfirmBesideTask(t *testing.T) {
 	h.check()
 }
 
-// Deadlines of values that are being read beside the loop move, and who reads them goes on to see
-// the old ones.
+// A confirmation moves the deadlines of values that are being read beside the loop. Their readers
+// keep seeing the old deadlines.
 func TestClockConfirmBesideReaders(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -563,9 +565,8 @@ func TestClockConfirmBesideReaders(t *testing.T) {
 	h.check()
 }
 
-// Deadlines that are given while a step is being confirmed, by many at once, are as far away
-// afterwards as they were given: they count from the guarded time and move, or from the wall
-// clock's.
+// Many clients set deadlines while a step is being confirmed. Afterwards each deadline is as far
+// away as it was set. It either counts from guarded time and moves, or counts from the wall clock.
 func TestClockConfirmBesideWriters(t *testing.T) {
 	h := closedHarness(t)
 	machine := &clock.Machine{}
@@ -634,7 +635,7 @@ func TestClockConfirmBesideWriters(t *testing.T) {
 	}
 }
 
-// clockModel is what the store's time and the keys' deadlines must be.
+// clockModel is a model of the store's time and of the keys' deadlines.
 type clockModel struct {
 	h                                        *harness
 	lead                                     int64
@@ -652,7 +653,7 @@ type modelKey struct {
 
 func (k modelKey) deadline() ttl.Deadline { return ttl.Deadline{At: k.due, FromNow: k.relative} }
 
-// look follows the clocks.
+// look updates the model from the clocks.
 func (m *clockModel) look() {
 	wall, boot := m.h.clock.Now(), m.h.clock.Boot()
 	if m.since == 0 {
@@ -759,8 +760,8 @@ func (m *clockModel) step(rng *rand.Rand) {
 	}
 }
 
-// TestClockGuardModel: whatever the clocks, the machine and the server do, the store's time, which
-// keys are there, and when they are due, is as a model of some lines says.
+// TestClockGuardModel: whatever the clocks, the machine and the server do, the store's time, the
+// existing keys and their deadlines agree with a small model.
 func TestClockGuardModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	var sum clockModel
@@ -799,8 +800,7 @@ func TestClockGuardModel(t *testing.T) {
 	}
 }
 
-// BenchmarkClockConfirm confirms a step with a million deadlines that move, in memory or on disk
-// only.
+// BenchmarkClockConfirm confirms a step that moves a million deadlines, in memory or only on disk.
 func BenchmarkClockConfirm(b *testing.B) {
 	for _, evicted := range []bool{false, true} {
 		b.Run(fmt.Sprint("evicted=", evicted), func(b *testing.B) {
@@ -828,8 +828,8 @@ func BenchmarkClockConfirm(b *testing.B) {
 	}
 }
 
-// TestClockLooksOnceMore: who found that the wall clock is back, or looked as the guard began, does
-// not have time follow a clock that is apart by now. Only who confirms it does.
+// TestClockLooksOnceMore: the guard's end checks the clock again, as an earlier look may be
+// outdated. While the wall clock is apart, only a confirmation makes time follow it.
 func TestClockLooksOnceMore(t *testing.T) {
 	for _, ms := range []int64{hour, 11 * minute} {
 		h := guardedHarness(t, time.Hour*24)

@@ -18,7 +18,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// harness drives a store beside a map that says what it must hold.
+// harness drives a store together with a map of the values that the store must have.
 type harness struct {
 	t         testing.TB
 	dir       string
@@ -35,23 +35,24 @@ type harness struct {
 	portions   bool
 	smallSteps bool // also amid a start
 	maxMemory  int64
-	// slabChunks bounds the slabs; 0: as ever.
+	// slabChunks bounds the slabs; 0 means no special bound.
 	slabChunks int
 	databases  int
-	// follower makes the store begin as a follower's.
+	// follower makes the store start as a follower's store.
 	follower bool
-	// onLog, if set, comes before all that happens to the log.
+	// onLog, if set, is called before each operation on the log.
 	onLog vfs.Hook
-	// openLog opens the log; nil: it is that of a server that is alone.
+	// openLog opens the log; nil means the log of a server without a group.
 	openLog func(wal.Options, LogPosition, func(uint64, []byte) error) (Journal, error)
 	member  bool
 	archive Archive
-	// jumpLimit and jumpPatience are those of the clock's guard; 0: there is none.
+	// jumpLimit and jumpPatience are the settings of the clock guard; 0 means no guard.
 	jumpLimit, jumpPatience time.Duration
-	// ahead is how far the wall clock is ahead of the store's time; 0 while that is not guarded.
+	// ahead is how far the wall clock is ahead of the store's time; 0 while the time is not
+	// guarded.
 	ahead int64
-	// onData, if set, comes before all that happens to data files, which can then lose power as
-	// the log does.
+	// onData, if set, is called before each operation on data files. The data files can then lose
+	// power as the log does.
 	onData vfs.Hook
 }
 
@@ -69,7 +70,7 @@ type value struct {
 
 type model map[name]value
 
-// pastState is what a store held when its log ended at end.
+// pastState is the content of the store when its log ended at end.
 type pastState struct {
 	model
 	end uint64
@@ -83,7 +84,7 @@ func (m model) clone() model {
 	return c
 }
 
-// live are the keys that exist at now.
+// live returns the keys that exist at now.
 func (m model) live(now int64) model {
 	c := model{}
 	for k, v := range m {
@@ -116,7 +117,7 @@ func newHarness(t testing.TB) *harness {
 	return h
 }
 
-// closedHarness makes a harness whose store is not opened yet.
+// closedHarness returns a harness whose store is not open yet.
 func closedHarness(t testing.TB) *harness {
 	return &harness{t: t, dir: testkit.MemoryDir(t), fs: vfs.NewMem(),
 		clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
@@ -143,7 +144,7 @@ func (h *harness) options() Options {
 	return o
 }
 
-// only is an OnStep that calls fn at one step.
+// only returns an OnStep function that calls fn at one step.
 func only(step datafile.Step, fn func() error) func(datafile.Step) error {
 	return func(at datafile.Step) error {
 		if at != step {
@@ -153,7 +154,7 @@ func only(step datafile.Step, fn func() error) func(datafile.Step) error {
 	}
 }
 
-// mirror wraps a data file so that the file system in memory learns what is written to it.
+// mirror wraps a data file so that all writes also go to the file system in memory.
 func (h *harness) mirror(path string, f datafile.Writer) datafile.Writer {
 	m, err := vfs.NewMirror(h.fs, vfs.Inject(h.fs, h.onData), path, f)
 	if err != nil {
@@ -202,7 +203,7 @@ func (h *harness) tryOpen() error {
 	return nil
 }
 
-// do runs fn in a transaction with keys, loading them first where needed.
+// do runs fn in a transaction with keys, and loads the keys first if needed.
 func (h *harness) do(fn func(*Txn), keys ...Key) {
 	for !h.s.Begin(h.txn, keys) {
 		h.load(keys)
@@ -242,7 +243,7 @@ func (h *harness) commit() {
 	h.committed, h.recent = h.model.clone(), nil
 }
 
-// state reads all that the store holds, by look-ups.
+// state looks up all names in the store and returns what it has.
 func (h *harness) state(names map[name]bool) model {
 	got := model{}
 	for n := range names {
@@ -277,7 +278,7 @@ func same(a, b model) bool {
 	return true
 }
 
-// verify compares the store with the model and proves its invariants.
+// verify compares the store with the model and checks its invariants.
 func (h *harness) verify(names map[name]bool) {
 	h.t.Helper()
 	h.verifyDue() // before anything is loaded
@@ -322,8 +323,8 @@ func (h *harness) reopen() {
 	h.commit()
 }
 
-// crash ends the store as a power cut would, and finds which of the states since the
-// last commit survived.
+// crash ends the store like a power cut, and finds out which of the states since the last commit
+// survived.
 func (h *harness) crash(rng *rand.Rand, names map[name]bool) {
 	h.t.Helper()
 	candidates := []model{h.model, h.committed}

@@ -24,9 +24,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestEvictionHold: while keys of a large slot leave memory the shard is given to others after
-// each bucket of its table, so it never locks it for more than that, and evicts no more keys than
-// it has to.
+// TestEvictionHold: the eviction of keys of a large slot unlocks the shard after each bucket of its
+// table, so others can use the shard in between. It evicts no more keys than needed.
 func TestEvictionHold(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -72,8 +71,8 @@ func TestEvictionHold(t *testing.T) {
 	h.check()
 }
 
-// TestMemoryOfDatabases: a database takes memory for what it has, also where all of its shards
-// have a key.
+// TestMemoryOfDatabases: the memory of a database depends on its keys, and stays small even if each
+// of its shards has a key.
 func TestMemoryOfDatabases(t *testing.T) {
 	const databases, most = 500, 24 << 10
 	s, _, err := Open(Options{
@@ -124,8 +123,8 @@ func TestMemoryOfDatabases(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// BenchmarkEvictionHold lets keys of one slot leave memory, as of a database whose keys all have
-// one tag, and reports how long the shard was locked at a time.
+// BenchmarkEvictionHold evicts keys of one slot, as in a database whose keys all have the same tag.
+// It reports how long the shard is locked at a time.
 func BenchmarkEvictionHold(b *testing.B) {
 	h := newHarness(b)
 	defer func() { _ = h.s.Close(false) }()
@@ -165,8 +164,9 @@ func BenchmarkEvictionHold(b *testing.B) {
 	b.ReportMetric(holds[len(holds)-1].Seconds()*1000, "ms-longest")
 }
 
-// TestEvictionEndsWithoutKeys: a round of housekeeping looks at no more slots than its bound when
-// no key can leave memory, however many databases there are; and rounds find the few keys that can.
+// TestEvictionEndsWithoutKeys: when no key can leave memory, a round of housekeeping checks a
+// bounded number of slots, however many databases there are. If few keys can leave memory, later
+// rounds find them.
 func TestEvictionEndsWithoutKeys(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -204,7 +204,8 @@ func TestEvictionEndsWithoutKeys(t *testing.T) {
 	h.check()
 }
 
-// TestCleanMemorySlowsNobodyDown: commits wait for memory only when a checkpoint can free it.
+// TestCleanMemorySlowsNobodyDown: commits are delayed for lack of memory only when a checkpoint can
+// free some.
 func TestCleanMemorySlowsNobodyDown(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -273,9 +274,9 @@ func TestFullDiskIsReported(t *testing.T) {
 	}
 }
 
-// TestFilledLog: a log whose last segment is filled to the end, while more of the disk is reserved
-// than is free, gets a checkpoint, which takes of the reserve and releases segments. No client has
-// to write for that: none may.
+// TestFilledLog: the last segment of the log is full, and more of the disk is reserved than is
+// free. A checkpoint starts, uses some of the reserve and releases segments. It starts without a
+// client's write, as no client may write then.
 func TestFilledLog(t *testing.T) {
 	const segment, reserve = 64 << 10, 8 << 20
 	disk := vfs.NewMem()
@@ -308,8 +309,8 @@ func TestFilledLog(t *testing.T) {
 	await.Until(t, "room in the log", func() bool { return s.LogRoom(0) < NoRoom })
 }
 
-// TestLogLeavesRoomForACheckpoint: the log is full before it has taken the room of the disk that
-// a checkpoint of what is in memory needs. So that checkpoint comes.
+// TestLogLeavesRoomForACheckpoint: the log reports that it is full while the disk still has the
+// space for a checkpoint of everything in memory. So the checkpoint can run.
 func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 	const free, size = 16 << 20, 16 << 10
 	disk := vfs.NewMem()
@@ -353,7 +354,7 @@ func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 	}
 }
 
-// TestReachable: a directory that is removed under the store can be written no more.
+// TestReachable: Reachable returns an error when the store's directory was removed.
 func TestReachable(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -17,7 +17,7 @@ import (
 	"keyp/storage/format"
 )
 
-// sums are the checksums of all files of a directory, by path.
+// sums returns the checksums of all files of a directory by path.
 func sums(t *testing.T, dir string) map[string][32]byte {
 	all := map[string][32]byte{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -34,8 +34,8 @@ func sums(t *testing.T, dir string) map[string][32]byte {
 	return all
 }
 
-// TestInspect: a sound directory with everything in it is sound, an altered entry of each
-// bucket is found, and the directory stays as it is.
+// TestInspect: Inspect finds nothing wrong in a sound directory with everything in it, and finds an
+// altered entry in each bucket. It does not change the directory.
 func TestInspect(t *testing.T) {
 	base := testkit.MemoryDir(t)
 	sound := makeSound(t, filepath.Join(base, "sound"))

@@ -8,8 +8,8 @@ import (
 	"keyp/storage/clockguard"
 )
 
-// The instant of a transaction in microseconds stays the same until its end, and lies within the
-// millisecond by which it judges deadlines, whatever the clock does meanwhile.
+// The instant of a transaction in microseconds stays the same until its end, whatever the clock
+// does. It is within the millisecond that the transaction uses for deadlines.
 func TestMicros(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -36,7 +36,7 @@ func TestMicros(t *testing.T) {
 	micros(0, func() { h.clock.Set(from/1000 - 1000) }, 6000)
 }
 
-// steppingClock steps back, and time follows it, just when its first reading has been taken.
+// steppingClock steps back right after its first reading, and the store's time follows this step.
 type steppingClock struct {
 	*clock.Fake
 	stepped func() // nil: it has
@@ -51,8 +51,8 @@ func (c *steppingClock) Now() int64 {
 	return wall
 }
 
-// TestStaleReadingMovesNoInstant: a reading of the clock from before a step back does not move
-// time forward again, which would have keys expire early.
+// TestStaleReadingMovesNoInstant: a clock reading from before a step back does not move time
+// forward again. Otherwise keys would expire early.
 func TestStaleReadingMovesNoInstant(t *testing.T) {
 	c := &steppingClock{Fake: clock.NewFake(6000)}
 	s := &Store{clock: c}

@@ -19,12 +19,12 @@ import (
 	"keyp/ttl"
 )
 
-// lagging is a replicated log as its leader's store has it: what is synced is not committed before
-// the test says so.
+// lagging is a replicated log as the leader's store uses it. Synced data is committed only when the
+// test says so.
 type lagging struct {
 	*wal.Log
 	committed atomic.Uint64
-	// await is called where Settled has to wait for the commit up to lsn. It commits that or
+	// await is called when Settled must wait for the commit up to lsn. It commits up to lsn or
 	// returns ErrDeposed.
 	await func(lsn uint64) error
 }
@@ -50,13 +50,14 @@ func (l *lagging) Commit() error {
 	return err
 }
 
-// group is what other servers know of a replicated log.
+// group is the state of a replicated log on the other servers.
 type group struct {
 	log *lagging
-	// cut is what the next opening keeps: of what is behind it they have nothing, and never will.
+	// cut is the position up to which the next opening keeps the log. The other servers never get
+	// the rest.
 	cut uint64
-	// void are the parts of the log that were taken back: after the first position, up to the
-	// second.
+	// void lists the parts of the log that were taken back, each after the first position and up to
+	// the second.
 	void [][2]uint64
 }
 
@@ -93,7 +94,7 @@ func (g *group) open(o wal.Options, from LogPosition,
 	return g.log, nil
 }
 
-// stored is how many records the data file has.
+// stored returns how many records the data file has.
 func (h *harness) stored() (n int) {
 	err := h.s.file.View(func(tx *bolt.Tx) error {
 		return datafile.Each(tx, format.BucketValues, nil, nil, func([]byte, []byte) error {
@@ -107,9 +108,9 @@ func (h *harness) stored() (n int) {
 	return n
 }
 
-// TestDeposedCheckpoint: a checkpoint waits until what it writes is committed. Wherever it is given
-// up, the data file has nothing that may be taken back, and a later checkpoint writes what it has
-// not.
+// TestDeposedCheckpoint: a checkpoint waits until everything that it writes is committed. Wherever
+// it is given up, the data file contains nothing that may be taken back. A later checkpoint writes
+// the rest.
 func TestDeposedCheckpoint(t *testing.T) {
 	most := 0 // waits of a checkpoint
 	for last := 0; last <= most; last++ {
@@ -178,8 +179,8 @@ func TestDeposedCheckpoint(t *testing.T) {
 	t.Logf("%d waits", most)
 }
 
-// TestDeposedStop: a store that closes does not wait for a commit that does not come. Its last
-// checkpoint is left out, and what is not taken back is in the log.
+// TestDeposedStop: closing a store does not wait for a commit that does not come. It skips the last
+// checkpoint. Batches that are not taken back are in the log.
 func TestDeposedStop(t *testing.T) {
 	h := closedHarness(t)
 	g := h.lag()
@@ -203,7 +204,7 @@ func TestDeposedStop(t *testing.T) {
 	h.verify(names)
 }
 
-// laggingMachine is a machine whose store has a replicated log.
+// laggingMachine is a machine whose store has a replicated log that commits late.
 type laggingMachine struct {
 	*machine
 	g *group
@@ -211,9 +212,9 @@ type laggingMachine struct {
 	deposed, taken *int
 }
 
-// TestLaggingModel runs random operations on a store whose log is replicated, and on a map. What is
-// written is committed later, if it is: after a crash of the server, or a stop, all that was not
-// committed may be taken back. What was committed is there, and nothing else.
+// TestLaggingModel runs random operations on a map and on a store with a replicated log. Writes are
+// committed later, or never. After a crash or a stop of the server, all uncommitted writes may be
+// taken back. The store has exactly the committed writes and those not taken back.
 func TestLaggingModel(t *testing.T) {
 	t.Parallel()
 	deposed, taken := 0, 0
@@ -251,7 +252,7 @@ func TestLaggingModel(t *testing.T) {
 	t.Logf("%d checkpoints were given up, %d batches were taken back", deposed, taken)
 }
 
-// changes are the operations that change keys or have them expire.
+// changes returns the operations that change keys or make them expire.
 func (m *laggingMachine) changes() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
@@ -262,7 +263,7 @@ func (m *laggingMachine) changes() map[string]func(*rapid.T) {
 	}
 }
 
-// opened comes after each opening: all that the log has is committed.
+// opened is called after each opening, and commits everything in the log.
 func (m *laggingMachine) opened() {
 	m.h.commit()
 	m.g.log.await = func(lsn uint64) error {
@@ -274,7 +275,7 @@ func (m *laggingMachine) opened() {
 	}
 }
 
-// place draws a position from lsn to the end of what is synced: the end of a batch.
+// place draws the end of a batch, from lsn to the end of the synced log.
 func (m *laggingMachine) place(rt *rapid.T, lsn uint64) uint64 {
 	places := []uint64{lsn}
 	for _, past := range m.h.recent {
@@ -285,7 +286,7 @@ func (m *laggingMachine) place(rt *rapid.T, lsn uint64) uint64 {
 	return rapid.SampledFrom(places).Draw(rt, "place")
 }
 
-// commitTo notes that other servers have the log up to lsn.
+// commitTo records that other servers have the log up to lsn.
 func (m *laggingMachine) commitTo(lsn uint64) {
 	h := m.h
 	m.g.log.committed.Store(lsn)
@@ -299,14 +300,14 @@ func (m *laggingMachine) commitSome(rt *rapid.T) {
 	m.commitTo(m.place(rt, m.g.log.committed.Load()))
 }
 
-// sync syncs the log, of which other servers may not have anything.
+// sync syncs the log. The other servers may not have any of it.
 func (m *laggingMachine) sync(*rapid.T) {
 	if err := m.g.log.Log.Commit(); err != nil {
 		m.h.t.Fatalf("sync: %v", err)
 	}
 }
 
-// checkpoint is one beside which other things happen. It may be given up.
+// checkpoint runs a checkpoint while other operations happen. It may be given up.
 func (m *laggingMachine) checkpoint(rt *rapid.T) {
 	var beside []func(*rapid.T)
 	for _, what := range []string{"advance", "delete", "elements", "fill", "flush", "many", "range",
@@ -324,7 +325,7 @@ func (m *laggingMachine) checkpoint(rt *rapid.T) {
 	m.ended(m.h.s.Checkpoint())
 }
 
-// ended notes how a checkpoint has ended.
+// ended records how a checkpoint has ended.
 func (m *laggingMachine) ended(err error) {
 	if errors.Is(err, ErrDeposed) {
 		*m.deposed++
@@ -333,7 +334,7 @@ func (m *laggingMachine) ended(err error) {
 	}
 }
 
-// crash cuts the power; afterwards some of what was not committed is taken back.
+// crash cuts the power. Then some of the uncommitted writes are taken back.
 func (m *laggingMachine) crash(rt *rapid.T) {
 	h := m.h
 	h.s.stop()
@@ -347,7 +348,8 @@ func (m *laggingMachine) crash(rt *rapid.T) {
 	m.resume(cut)
 }
 
-// reopen is a stop and a start; in between some of what was not committed is taken back.
+// reopen stops the store and starts it again. In between some of the uncommitted writes are taken
+// back.
 func (m *laggingMachine) reopen(rt *rapid.T) {
 	if err := m.h.s.Close(rapid.Bool().Draw(rt, "save")); err != nil {
 		m.h.t.Fatalf("close: %v", err)
@@ -357,7 +359,7 @@ func (m *laggingMachine) reopen(rt *rapid.T) {
 	m.resume(m.place(rt, m.g.log.committed.Load()))
 }
 
-// resume opens the store, whose log is taken back behind cut.
+// resume opens the store. Its log after cut is taken back.
 func (m *laggingMachine) resume(cut uint64) {
 	h := m.h
 	m.commitTo(cut)

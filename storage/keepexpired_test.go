@@ -12,7 +12,7 @@ import (
 	"keyp/ttl"
 )
 
-// deadlinesOf gives the deadlines of a key, by the names of elements; "" is the key.
+// deadlinesOf returns the deadlines of a key by element name; "" is the key itself.
 func (h *harness) deadlinesOf(n name) deadlined {
 	h.t.Helper()
 	got, k := deadlined{}, h.s.Key(n.db, []byte(n.key))
@@ -32,11 +32,11 @@ func (h *harness) deadlinesOf(n name) deadlined {
 	return got
 }
 
-// deadlined are deadlines by elements; that of "" is the key's.
+// deadlined has deadlines by element name; that of "" is the key's.
 type deadlined map[string]int64
 
-// expiringAll gives a store keys of all types. Each has something that is due at once, in 50 ms, in
-// a day, and never; a large one many of these.
+// expiringAll adds keys of all types to a store. Each key has elements that are due at once, in 50
+// ms, in a day, and never. Large keys have many of each.
 func (h *harness) expiringAll() (given map[name]deadlined) {
 	now := h.clock.Now()
 	given = map[name]deadlined{}
@@ -67,8 +67,8 @@ func (h *harness) expiringAll() (given map[name]deadlined) {
 	return given
 }
 
-// restored is what is left at an instant of what was there at a moment before: with keep, all that
-// was there then.
+// restored returns what a restore at now leaves of d, for a backup of the given moment. With keep,
+// it leaves everything that existed at that moment.
 func (d deadlined) restored(moment, now int64, keep bool) deadlined {
 	left := deadlined{}
 	for elem, at := range d {
@@ -85,9 +85,9 @@ func (d deadlined) restored(moment, now int64, keep bool) deadlined {
 	return left
 }
 
-// TestKeepExpired: what was there at the moment of a backup and has expired since then is restored
-// without a deadline, whatever its type is and wherever it is stored; what had expired by then, and
-// leases and limits, are gone; and what expires later keeps its deadline.
+// TestKeepExpired: a restore keeps, without a deadline, whatever existed at the moment of the
+// backup and has expired since. The type and the storage do not matter. Elements that had expired
+// by then are gone, and so are leases and limits. Later deadlines stay.
 func TestKeepExpired(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		h := changing(newHarness(t))
@@ -167,7 +167,7 @@ func TestKeepExpired(t *testing.T) {
 	}
 }
 
-// kept is a model of what KeepExpired restores of a moment, at an instant.
+// kept returns the model of a restore with KeepExpired at now, for a backup of the given moment.
 func (m model) kept(moment, now int64) model {
 	kept := model{}
 	for n, v := range m {
@@ -182,7 +182,7 @@ func (m model) kept(moment, now int64) model {
 	return kept
 }
 
-// setElement gives a key an element of a type, with a deadline.
+// setElement gives a key an element with a deadline.
 func (h *harness) setElement(k Key, typ object.Type, elem, val string, deadline int64) {
 	h.t.Helper()
 	h.do(func(x *Txn) {

@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestLoadInStretches: a large value is read in several transactions, between which the
-// rest goes on. What becomes of the key meanwhile is what the load gives.
+// TestLoadInStretches: a large value is read in several transactions, and other work goes on
+// between them. The load reflects changes of the key made meanwhile.
 func TestLoadInStretches(t *testing.T) {
 	k := Key{}
 	evict := func(h *harness) { (&machine{h: h}).evict(nil) }
@@ -63,8 +63,8 @@ func TestLoadInStretches(t *testing.T) {
 	}
 }
 
-// TestLoadSlotInFlux: a record that a checkpoint left counting wrongly does not keep the
-// rest of its slot from memory.
+// TestLoadSlotInFlux: an interrupted checkpoint left a record with a wrong count of elements. The
+// rest of its slot can still be loaded.
 func TestLoadSlotInFlux(t *testing.T) {
 	h := newHarness(t)
 	h.portions = true
@@ -95,8 +95,8 @@ func TestLoadSlotInFlux(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestLoadsAtOnce: many requests at once are all answered, those of one batch with a large
-// value or a damaged one among them; and none after Close waits for ever.
+// TestLoadsAtOnce: many requests at once are all answered, even those in a batch with a large or
+// damaged value. No request waits for ever after Close.
 func TestLoadsAtOnce(t *testing.T) {
 	h := newHarness(t)
 	large := h.s.Key(0, []byte("large"))

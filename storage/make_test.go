@@ -12,7 +12,7 @@ import (
 	"keyp/storage/format"
 )
 
-// TestCrashWhileMade interrupts the making of a data file: the next start begins again.
+// TestCrashWhileMade interrupts the creation of a data file. The next start creates it again.
 func TestCrashWhileMade(t *testing.T) {
 	for _, at := range []datafile.Step{datafile.StepMade, datafile.StepNamed} {
 		t.Run(string(at), func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestCrashWhileMade(t *testing.T) {
 				t.Fatalf("open: %v", err)
 			}
 			if at == datafile.StepMade {
-				// Of what was not synced nothing may be left but the length.
+				// Unsynced data may be lost, so only the file's length may remain.
 				if err := os.WriteFile(filepath.Join(o.Dir, datafile.NewName),
 					make([]byte, 4*format.PageSize), 0o600); err != nil {
 					t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	"keyp/ttl"
 )
 
-// memberHarness makes a harness whose stores are a group member's, with the log of a server that is
-// alone. It records the log position with which the store opens the log. It fails if records before
-// that position are replayed.
+// memberHarness returns a harness whose stores belong to a group member, but have the log of a
+// server without a group. It records the log position with which the store opens the log. It fails
+// if records before that position are replayed.
 func memberHarness(t testing.TB) (h *harness, opened *LogPosition) {
 	h, opened = closedHarness(t), &LogPosition{}
 	h.member = true
@@ -35,7 +35,7 @@ func memberHarness(t testing.TB) (h *harness, opened *LogPosition) {
 	return h, opened
 }
 
-// membersLog is a log in which all that expires must be named.
+// membersLog is a log that must name everything that expires.
 type membersLog struct {
 	Journal
 	h *harness
@@ -59,7 +59,7 @@ func (l *membersLog) named(batch []byte) {
 	}
 }
 
-// TestMemberPlace: the data file's state says from which position on a member's log is needed.
+// TestMemberPlace: the state in the data file has the position from which a member's log is needed.
 func TestMemberPlace(t *testing.T) {
 	h, opened := memberHarness(t)
 	h.open()
@@ -74,7 +74,7 @@ func TestMemberPlace(t *testing.T) {
 	set("a")
 	h.commit()
 	mark := uint64(0)
-	// What is written while the checkpoint goes on is behind its mark.
+	// Writes during the checkpoint come after its mark in the log.
 	h.s.options.Testing.OnStep = only(datafile.StepWrite, func() error {
 		if mark == 0 {
 			mark = h.s.Log().End()
@@ -103,9 +103,10 @@ func TestMemberPlace(t *testing.T) {
 	}
 }
 
-// TestMemberUnfinishedCheckpoint: a checkpoint that ends between the rotation of the log and the
-// data file's new state leaves the place of the one before it, and the log has everything from
-// there on. That of the next one, in the same store and after a restart, is where that one begins.
+// TestMemberUnfinishedCheckpoint: a checkpoint stops between the rotation of the log and the new
+// state of the data file. The state keeps the position of the checkpoint before, and the log has
+// everything from there on. The next checkpoint, in the same store or after a restart, records the
+// position at which it begins.
 func TestMemberUnfinishedCheckpoint(t *testing.T) {
 	h, opened := memberHarness(t)
 	h.open()
@@ -133,7 +134,8 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 	}
 	place := *opened
 	for failures := 1; failures <= 3; failures++ {
-		// Before the keys are written; before the state is; before the keys, and the store goes on.
+		// The checkpoint fails before the keys are written, then before the state is written. The
+		// third time it fails before the keys again, and the store goes on.
 		set(string(rune('a' + failures)))
 		h.commit()
 		writes := 0
@@ -175,8 +177,9 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestBecomeMember: the directory of a server that was alone becomes a member's, with all that it
-// has, but not while something is only in its log. A crash on the way leaves the one or the other.
+// TestBecomeMember: the directory of a server without a group becomes a member's directory, with
+// all of its data. This fails while some data is only in the log. After a crash the directory is of
+// one kind or the other.
 func TestBecomeMember(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("key"))
@@ -240,8 +243,7 @@ func TestBecomeMember(t *testing.T) {
 	}
 }
 
-// TestStateOfMember: a state says whose the directory is, and that of a server that is alone has
-// nothing of it.
+// TestStateOfMember: a state has the data of a member only if the directory belongs to one.
 func TestStateOfMember(t *testing.T) {
 	st := format.State{First: 3, Shards: 4, Spaces: []uint32{1}, Time: 9}
 	alone := st.Append(nil)
@@ -253,7 +255,7 @@ func TestStateOfMember(t *testing.T) {
 		}
 	}
 	for cut, want := range map[int]int64{0: 9, 1: 9, 2: 0} {
-		// Without the flags, and the time, it is a state of an older format.
+		// Without the flags and the time, the bytes are a state of an older format.
 		if got, err := format.ParseState(alone[:len(alone)-cut]); err != nil || got.Member ||
 			got.Position != 0 || got.Time != want {
 			t.Errorf("without %d bytes: %+v, %v", cut, got, err)
@@ -317,7 +319,7 @@ func TestFollowerCheckpointsApplied(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// recordingLog notes the batches that are appended.
+// recordingLog records the batches that are appended.
 type recordingLog struct {
 	Journal
 	batches *[][]byte

@@ -20,7 +20,7 @@ import (
 	"keyp/ttl"
 )
 
-// capture is a leader's log, which keeps what is appended for others.
+// capture is a leader's log that also records the appended batches for the follower.
 type capture struct {
 	*wal.Log
 	to *pair
@@ -36,7 +36,7 @@ func (c capture) AppendKeeping(pieces [][]byte) uint64 {
 	return c.Log.AppendKeeping(pieces)
 }
 
-// pair is a leader's store and a follower's.
+// pair is a leader's store and a follower's store.
 type pair struct {
 	leader, follower *harness
 	mirror           *Mirror
@@ -44,7 +44,7 @@ type pair struct {
 	lsns             []uint64 // in the follower's log, of those that it has been sent
 }
 
-// newPair opens both stores; set changes how.
+// newPair opens both stores. The function set changes their settings.
 func newPair(t testing.TB, set func(h *harness)) *pair {
 	p := &pair{leader: closedHarness(t), follower: closedHarness(t)}
 	p.follower.follower = true
@@ -79,7 +79,7 @@ func (p *pair) sendTime() {
 	}
 }
 
-// send makes the follower log and apply the batches that it lacks; beside is called before each
+// send makes the follower log and apply the batches that it lacks. It calls beside before each
 // batch.
 func (p *pair) send(beside func()) {
 	f := p.follower
@@ -117,7 +117,7 @@ func (p *pair) crash(rng *rand.Rand) {
 	p.opened()
 }
 
-// opened begins with what the follower's log has.
+// opened creates the follower's mirror, which continues at the end of the follower's log.
 func (p *pair) opened() {
 	p.mirror = p.follower.s.Mirror()
 	end := p.follower.s.Log().End()
@@ -125,7 +125,7 @@ func (p *pair) opened() {
 	p.lsns = p.lsns[:n]
 }
 
-// dump is all that a store's readers see, by database and name, with its counts.
+// dump returns everything that a store's readers see, by database and name, with the counts.
 func (h *harness) dump() map[string]string {
 	h.t.Helper()
 	got := map[string]string{}
@@ -186,7 +186,7 @@ func (c *content) whole() string {
 	return b.String()
 }
 
-// verify compares the stores; look makes the follower read everything that the leader has.
+// verify compares the stores. It makes the follower read everything that the leader has.
 func (p *pair) verify(when string) {
 	p.follower.t.Helper()
 	want := p.leader.dump() // which removes what is due
@@ -214,9 +214,9 @@ func (p *pair) verify(when string) {
 }
 
 // TestMirror runs the operations of TestModel, and some of leases, limits and the recorder, on a
-// leader's store, and has a follower apply what that logs: with evictions, loads, checkpoints that
-// may be interrupted, compactions, crashes and restarts of its own. After each operation it has
-// what its leader has, also after it has started again. In the end it becomes a leader.
+// leader's store. A follower applies the leader's batches. It has evictions, loads, checkpoints
+// that may be interrupted, compactions, crashes and restarts of its own. After each operation it
+// has the same data as its leader, also after a restart. In the end it becomes a leader.
 func TestMirror(t *testing.T) {
 	crashes, rises := 0, 0
 	defer func() {
@@ -308,7 +308,7 @@ func (p *pair) promote(m *machine) {
 	f.check()
 }
 
-// extra does something in a database of its own, of which the model knows nothing.
+// extra changes something in a separate database that the model does not include.
 func (m *machine) extra(rt *rapid.T) {
 	h := m.h
 	k := h.s.Key(3, fmt.Appendf(nil, "%s{%d}", rapid.SampledFrom([]string{"lease", "limit",
@@ -360,8 +360,7 @@ func (m *machine) extra(rt *rapid.T) {
 	}
 }
 
-// TestMirrorWhole: who reads a follower's store beside its mirror sees each batch whole or not at
-// all.
+// TestMirrorWhole: readers of a follower's store see each batch whole or not at all.
 func TestMirrorWhole(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -458,7 +457,7 @@ func TestMirrorWhole(t *testing.T) {
 	p.verify("in the end")
 }
 
-// get looks a key up that is in memory, and gives the LSN that what it sees depends on.
+// get looks up a key that is in memory. It returns the LSN that the result depends on.
 func (h *harness) get(k Key) (ok bool, lsn uint64) {
 	h.t.Helper()
 	if !h.s.Begin(h.txn, []Key{k}) {
@@ -468,8 +467,8 @@ func (h *harness) get(k Key) (ok bool, lsn uint64) {
 	return ok, h.txn.End()
 }
 
-// TestMirrorLeavesReaders: who reads a value beside others keeps what it had when a batch changes
-// that.
+// TestMirrorLeavesReaders: a task that reads a value beside others keeps the old value when a batch
+// changes it.
 func TestMirrorLeavesReaders(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -507,8 +506,8 @@ func TestMirrorLeavesReaders(t *testing.T) {
 	f.txn.End()
 }
 
-// TestMirrorReports: the observer of a follower's store is notified of what batches change, with
-// their LSNs, and OnSystem of the server's own data.
+// TestMirrorReports: the observer of a follower's store hears of the changes in batches, with their
+// LSNs. OnSystem hears of changes to the server's own data.
 func TestMirrorReports(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -560,8 +559,8 @@ func TestMirrorReports(t *testing.T) {
 	}
 }
 
-// TestMirrorOnce: a batch is applied once, at a follower only, and one that cannot be applied ends
-// the store.
+// TestMirrorOnce: a batch is applied once, and only at a follower. A batch that cannot be applied
+// makes the store fail.
 func TestMirrorOnce(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -599,8 +598,8 @@ func TestMirrorOnce(t *testing.T) {
 	}
 }
 
-// TestMirrorReportsOnce: an element that a follower has hidden and its leader has reported is not
-// reported by the follower when it becomes the leader; one that nobody has reported is.
+// TestMirrorReportsOnce: a follower has hidden an expired element. When the follower becomes the
+// leader, it reports the expiry only if the old leader has not.
 func TestMirrorReportsOnce(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -641,7 +640,7 @@ func TestMirrorReportsOnce(t *testing.T) {
 	f.check()
 }
 
-// shownFields are the fields of a hash that its readers see.
+// shownFields returns the fields of a hash that readers see.
 func (h *harness) shownFields(k Key) (names []string) {
 	h.t.Helper()
 	h.s.Begin(h.txn, []Key{k})
@@ -655,9 +654,9 @@ func (h *harness) shownFields(k Key) (names []string) {
 	return names
 }
 
-// TestReplicatedLogNames: what a leader logs does not depend on what it has in memory and on disk:
-// each key that expires is named, and a large value that RENAME moves is stated whole, since a
-// follower may have it inline on disk.
+// TestReplicatedLogNames: a leader's log does not depend on which data is in memory and on disk. It
+// names each key that expires. It has the whole content of a large value that RENAME moves, since a
+// follower may have the value inline on disk.
 func TestReplicatedLogNames(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -676,7 +675,7 @@ func TestReplicatedLogNames(t *testing.T) {
 	}
 	p.send(func() {})
 	if err := f.s.Checkpoint(); err != nil {
-		// The follower's file has the value inline, the leader's has nothing of it.
+		// The follower's file has the value inline, and the leader's file does not have it.
 		t.Fatal(err)
 	}
 	fill(10, 200)
@@ -717,8 +716,7 @@ func TestReplicatedLogNames(t *testing.T) {
 	}
 }
 
-// TestMirrorBesideBackground: what works in the background at a follower gets along with its
-// mirror.
+// TestMirrorBesideBackground: the background work of a follower does not conflict with its mirror.
 func TestMirrorBesideBackground(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer func() { _ = p.leader.s.Close(false) }()

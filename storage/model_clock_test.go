@@ -8,15 +8,15 @@ import (
 	"keyp/ttl"
 )
 
-// now is the store's time, as the model has it.
+// now returns the store's time according to the model.
 func (h *harness) now() int64 { return h.clock.Now() - h.ahead }
 
-// tags is how many guards can be distinguished by the deadlines that count from their time: see
+// tags is the number of clock guards that deadlines counted from guarded time can distinguish: see
 // tagged.
 const tags = 50
 
-// tagged makes a deadline one that counts from guarded time, or not. The deadline itself says which
-// guard that is: its rest by 2*tags is odd and the guard's own.
+// tagged changes a deadline slightly, to mark whether it counts from guarded time. If it does, its
+// remainder by 2*tags is the guard's tag, an odd number. Other deadlines are even.
 func (m *machine) tagged(deadline int64, relative bool) int64 {
 	deadline += deadline & 1
 	if relative {
@@ -25,14 +25,15 @@ func (m *machine) tagged(deadline int64, relative bool) int64 {
 	return deadline
 }
 
-// given is a deadline as a command gives it: one that has the present guard's tag counts from now.
+// given returns a deadline as a command sets it. If the deadline has the present guard's tag, it
+// counts from now.
 func (m *machine) given(deadline int64) ttl.Deadline {
 	return ttl.Deadline{At: deadline, FromNow: m.h.ahead != 0 && deadline%(2*tags) == m.tag()}
 }
 
 func (m *machine) tag() int64 { return 2*(m.guards%tags) + 1 }
 
-// stepForward moves the wall clock forward so far that time is guarded.
+// stepForward moves the wall clock so far forward that the guard begins.
 func (m *machine) stepForward(rt *rapid.T) {
 	h := m.h
 	h.s.Manual().KeepClock() // the next start knows of steps back
@@ -46,7 +47,7 @@ func (m *machine) stepForward(rt *rapid.T) {
 	h.commit()
 }
 
-// stepEnds confirms the step, by an operator or because patience is over, or takes it back.
+// stepEnds ends the step: an operator confirms it, its patience runs out, or the clock goes back.
 func (m *machine) stepEnds(rt *rapid.T) {
 	h := m.h
 	if h.ahead == 0 {
@@ -81,7 +82,7 @@ func (m *machine) stepEnds(rt *rapid.T) {
 	h.commit()
 }
 
-// moved are the keys with all deadlines of a tag moved.
+// moved returns the keys, with all deadlines of a tag moved.
 func (m model) moved(by, tag int64) model {
 	move := func(deadline int64) int64 {
 		if deadline%(2*tags) == tag {

@@ -13,18 +13,18 @@ import (
 	"keyp/storage/object"
 )
 
-// collections are the types of collections.
+// collections lists the types of collections.
 var collections = []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList,
 	object.TypeStream, object.TypeLimit}
 
-// content is what a collection of the model holds. It does not change: who changes a
-// collection makes another.
+// content is the content of a collection in the model. It is immutable: changing a collection makes
+// a new content.
 type content struct {
 	typ   object.Type
 	elems []elem // of a list in its order, else in the order of keys
 }
 
-// elem is an element. Those of a list have no key.
+// elem is an element. Elements of a list have no key.
 type elem struct {
 	key, val string
 	deadline int64
@@ -63,8 +63,8 @@ func (c *content) live(now int64) *content {
 	})}
 }
 
-// eachDeadline calls fn with the elements that have a deadline, as they are shown, and with that
-// deadline. Nil has none.
+// eachDeadline calls fn with each element that has a deadline, by its visible id, and with the
+// deadline. A nil content has none.
 func (c *content) eachDeadline(fn func(id string, at int64)) {
 	switch {
 	case c == nil:
@@ -90,7 +90,7 @@ func (c *content) eachDeadline(fn func(id string, at int64)) {
 	}
 }
 
-// earliest is the first deadline of a key and its elements, 0 without any.
+// earliest returns the first deadline of a key and its elements, or 0 if there is none.
 func (v value) earliest() int64 {
 	first := v.deadline
 	v.coll.eachDeadline(func(_ string, at int64) { first = format.Earlier(first, at) })
@@ -120,7 +120,7 @@ func (c *content) find(key string) int {
 	return slices.IndexFunc(c.elems, func(e elem) bool { return e.key == key })
 }
 
-// put sets an element, where it is new at its place, and returns whether it is new.
+// put sets an element and returns whether it is new. A new element is inserted in order.
 func (c *content) put(e elem) (created bool) {
 	at, ok := slices.BinarySearchFunc(c.elems, e.key, func(a elem, key string) int {
 		return strings.Compare(a.key, key)
@@ -133,14 +133,14 @@ func (c *content) put(e elem) (created bool) {
 	return !ok
 }
 
-// editor changes a collection of the store and its content in the model alike.
+// editor makes the same changes to a collection of the store and to its content in the model.
 type editor struct {
 	m  *machine
 	rt *rapid.T
 	t  *Txn
 	k  Key
 	c  *content
-	// Those of the key.
+	// deadline and fixed belong to the key.
 	deadline int64
 	fixed    bool
 }
@@ -157,8 +157,7 @@ func (e *editor) opened(err error) {
 	}
 }
 
-// put sets an element of a hash, set or sorted set; score is what a sorted set takes of
-// val.
+// put sets an element of a hash, set or sorted set. In a sorted set, val gives the score.
 func (e *editor) put(key, val string, deadline int64) {
 	now := elem{key: key, deadline: deadline}
 	at := e.c.find(key)
@@ -213,7 +212,7 @@ func (e *editor) remove(key string) {
 	}
 }
 
-// removeRange removes members of a sorted set by their ranks.
+// removeRange removes members of a sorted set by rank.
 func (e *editor) removeRange(from, to int) {
 	z, err := e.t.ZSet(e.k)
 	e.opened(err)
@@ -248,7 +247,7 @@ func (e *editor) setDeadline(key string, deadline int64) {
 	}
 }
 
-// list does something to a list.
+// list makes a random change to a list.
 func (e *editor) list() {
 	l, err := e.t.List(e.k)
 	e.opened(err)
@@ -304,8 +303,8 @@ func removeEqual(elems []elem, val string, count int) (kept []elem, gone int) {
 	return kept, gone
 }
 
-// edit opens a key as a collection, of a drawn type if it is new, and changes it. A
-// string stays as it is.
+// edit opens a key as a collection, of a random type if it is new, and changes it. It does not
+// change strings.
 func (m *machine) edit(rt *rapid.T, fn func(*editor)) {
 	n := m.name(rt, "key")
 	v, ok := m.get(n)
@@ -321,7 +320,7 @@ func (m *machine) edit(rt *rapid.T, fn func(*editor)) {
 		v = value{coll: &content{typ: rapid.SampledFrom(collections).Draw(rt, "type")}}
 	}
 	c := v.coll.clone()
-	// The model gets its new state before the transaction ends, and a copy of it.
+	// The model gets a copy of its new state before the transaction ends.
 	m.h.do(func(t *Txn) {
 		e := &editor{m: m, rt: rt, t: t, k: m.key(n), c: c, deadline: v.deadline, fixed: v.fixed}
 		fn(e)
@@ -370,7 +369,7 @@ func (m *machine) elements(rt *rapid.T) {
 	})
 }
 
-// fill puts many elements, so that the value stands on disk by element.
+// fill adds many elements, so that the value is stored on disk by element.
 func (m *machine) fill(rt *rapid.T) {
 	m.edit(rt, func(e *editor) {
 		switch e.c.typ {
@@ -415,7 +414,7 @@ func (m *machine) thin(rt *rapid.T) {
 	})
 }
 
-// replace installs a value that was built apart.
+// replace installs a value that was built separately.
 func (m *machine) replace(rt *rapid.T) {
 	n, deadline := m.name(rt, "key"), m.drawDeadline(rt)
 	typ := rapid.SampledFrom(collections).Draw(rt, "type")

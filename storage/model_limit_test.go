@@ -8,7 +8,7 @@ import (
 	"keyp/storage/object"
 )
 
-// limitOf is the value that a content describes.
+// limitOf returns the value that a content describes.
 func limitOf(c *content) *object.Limit {
 	l := &object.Limit{}
 	for _, e := range c.elems {
@@ -19,9 +19,9 @@ func limitOf(c *content) *object.Limit {
 	return l
 }
 
-// limits admits, reserves, confirms or returns so many times, in the store and in a value apart
-// that the model is made of. It does nothing while time is guarded, as the model could not tell
-// then which deadlines move.
+// limits admits, reserves, confirms or returns the given number of times. It does the same in the
+// store and in a separate value, from which the model's content is made. While time is guarded it
+// does nothing, as the model could not tell which deadlines move.
 func (e *editor) limits(times int) {
 	if e.m.h.ahead != 0 {
 		return

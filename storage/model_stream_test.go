@@ -9,7 +9,7 @@ import (
 	"keyp/storage/object"
 )
 
-// streamOf is the stream that a content describes.
+// streamOf returns the stream that a content describes.
 func streamOf(c *content) *object.Stream {
 	s := &object.Stream{}
 	for _, e := range c.elems {
@@ -20,7 +20,8 @@ func streamOf(c *content) *object.Stream {
 	return s
 }
 
-// stream does something to a stream, and to one apart that the model is made of.
+// stream makes a random change to a stream, and to a separate one from which the model's content is
+// made.
 func (e *editor) stream() {
 	h, err := e.t.Stream(e.k)
 	e.opened(err)
@@ -65,7 +66,7 @@ func (e *editor) stream() {
 	e.c.elems = contentOf(m).elems
 }
 
-// addEntries adds entries with ids of small numbers, as long as there are such.
+// addEntries adds entries with small ids, as long as such ids are left.
 func (e *editor) addEntries(h *Stream, m *object.Stream, n int) {
 	m.Create(nil)
 	h.Create()
@@ -78,7 +79,7 @@ func (e *editor) addEntries(h *Stream, m *object.Stream, n int) {
 	}
 }
 
-// groups does something to a group of a stream.
+// groups makes a random change to a group of a stream.
 func (e *editor) groups(h *Stream, m *object.Stream, op int) {
 	name := []byte(rapid.SampledFrom([]string{"g1", "g2"}).Draw(e.rt, "group"))
 	id := object.StreamID{Ms: uint64(rapid.IntRange(0, 400).Draw(e.rt, "ms")), Seq: 1}

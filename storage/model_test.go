@@ -20,9 +20,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestModel runs random operations on the store and on a map, with checkpoints,
-// evictions, loads, clock steps, clean restarts and crashes between them, and compares
-// all keys, values and deadlines.
+// TestModel runs random operations on the store and on a map, and compares all keys, values and
+// deadlines. Between the operations there are checkpoints, evictions, loads, clock steps, clean
+// restarts and crashes.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -70,7 +70,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// failer fails the rapid run, so that it shrinks, and is the test for everything else.
+// failer fails the rapid run, so that rapid shrinks it. For everything else it is the test.
 type failer struct {
 	testing.TB
 	rt *rapid.T
@@ -78,9 +78,9 @@ type failer struct {
 
 func (f failer) Fatalf(format string, args ...any) { f.rt.Fatalf(format, args...) }
 
-// keyName gives keys of several kinds: some share a slot, one is longer than a slab
-// block takes, one longer than bbolt does. Their slots are those of their tags: to go
-// through a long name with the race detector takes longer than the store does.
+// keyName returns keys of several kinds. Some share a slot, one is longer than a slab block can be,
+// and one is longer than bbolt allows. The slots of long names come from their tags, as hashing a
+// long name with the race detector takes longer than the store's work.
 func keyName(n int) string {
 	switch {
 	case n < 6:
@@ -99,7 +99,7 @@ type machine struct {
 	rt    *rapid.T
 	names map[name]bool
 	rng   *rand.Rand
-	// guards is how often a step of the clock had time be guarded.
+	// guards counts the clock steps that made a guard begin.
 	guards int64
 	// granted is the last token of a lease.
 	granted uint64
@@ -112,7 +112,7 @@ func (m *machine) name(rt *rapid.T, label string) name {
 
 func (m *machine) key(n name) Key { return m.h.s.Key(n.db, []byte(n.key)) }
 
-// get is the model's live value.
+// get returns the model's live value.
 func (m *machine) get(n name) (value, bool) {
 	v, ok := model{n: m.h.model[n]}.live(m.h.now())[n]
 	_, known := m.h.model[n]
@@ -256,7 +256,7 @@ func (m *machine) advance(rt *rapid.T) {
 	m.h.clock.Advance(time.Duration(rapid.IntRange(1, 3000).Draw(rt, "ms")) * time.Millisecond)
 }
 
-// stepBack moves the wall clock back; what was expired stays gone.
+// stepBack moves the wall clock back. Expired keys stay gone.
 func (m *machine) stepBack(rt *rapid.T) {
 	h := m.h
 	h.s.now()
@@ -265,7 +265,7 @@ func (m *machine) stepBack(rt *rapid.T) {
 	m.back(h.now() - rapid.Int64Range(1500, 6000).Draw(rt, "ms"))
 	h.s.now() // sees the step
 	if h.member && h.ahead == 0 && h.s.ClockGuard().Since != 0 {
-		// A group's time does not go back before that is confirmed.
+		// A group's time does not go back before an operator confirms that.
 		if err := h.s.ConfirmClock(); err != nil {
 			rt.Fatal(err)
 		}
@@ -277,8 +277,8 @@ func (m *machine) stepBack(rt *rapid.T) {
 	h.commit()
 }
 
-// back sets the wall clock back as far as would have the store's time be now; while time is
-// guarded, it is not by the wall clock.
+// back sets the wall clock back so far that the store's time would be now. While time is guarded,
+// the store does not follow the wall clock.
 func (m *machine) back(now int64) {
 	h, by := m.h, m.h.now()-now
 	switch {
@@ -291,9 +291,9 @@ func (m *machine) back(now int64) {
 	h.clock.Set(h.clock.Now() - by)
 }
 
-// walk lets something become due, which a walk then skips. Then the store crashes once or twice,
-// and the wall clock is set back meanwhile. If the walk did not show a key, everything that was due
-// then is gone.
+// walk lets some keys become due, which a walk then skips. Then the store crashes once or twice,
+// and the wall clock is set back in between. If the walk did not show a key, everything that was
+// due then stays gone.
 func (m *machine) walk(rt *rapid.T) {
 	h := m.h
 	if rapid.Bool().Draw(rt, "evicts") {
@@ -307,16 +307,16 @@ func (m *machine) walk(rt *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(rt, "checkpoint") == 0 {
 		m.checkpoint(rt)
 	}
-	// A page of Expiring, which looks for keys from the present on, may log the time where elements
-	// alone are due.
+	// A page of Expiring looks for keys from the present on. It may log the time if only elements
+	// are due.
 	if left := h.model.live(shown); len(left) < len(h.model) || h.s.shown.at.Load() == shown {
 		h.model = left
 	}
 	h.commit()
 	for range rapid.IntRange(1, 2).Draw(rt, "crashes") {
-		// By more than the tolerance before the time in the log, too: else the store waits for
-		// that, and is ahead of the clock. A group's time does not go back: a member that starts
-		// goes on from the newest instant that its log has.
+		// The clock goes back by more than the tolerance, also before the time in the log.
+		// Otherwise the store waits for that time, and is ahead of the clock. A group's time does
+		// not go back: a member that starts continues from the newest instant in its log.
 		if back := rapid.Int64Range(clockguard.StepTolerance+1, 8000).Draw(rt, "back"); !h.member ||
 			h.ahead != 0 {
 			m.back(min(h.now(), shown, cmp.Or(h.s.shown.at.Load(), shown)) - back)
@@ -391,8 +391,8 @@ func (m *machine) reap(rt *rapid.T) {
 	}
 }
 
-// reapOne removes one key or a few elements of one shard, or of diskDeadlines, so that others that
-// are due stay.
+// reapOne removes one key or a few elements from one shard, or from diskDeadlines. Other due keys
+// stay.
 func (m *machine) reapOne(rt *rapid.T) {
 	s := m.h.s
 	if i := rapid.IntRange(0, len(s.shards)).Draw(rt, "source"); i < len(s.shards) {
@@ -405,11 +405,11 @@ func (m *machine) reapOne(rt *rapid.T) {
 
 func (m *machine) evict(*rapid.T) { m.h.evict() }
 
-// leave takes some clean runs of streams out of memory.
+// leave removes some unchanged runs of streams from memory.
 func (m *machine) leave(*rapid.T) { m.h.s.Manual().Leave(2) }
 
-// evict takes all clean keys out of memory. It asks only for slots with keys: most of the 16,384
-// have none.
+// evict removes all unchanged keys from memory. It visits only slots with keys, as most of the
+// 16,384 have none.
 func (h *harness) evict() {
 	s := h.s
 	for _, sh := range s.shards {
@@ -421,7 +421,8 @@ func (h *harness) evict() {
 	}
 }
 
-// filledSlots are those that ever had a key, none while the shard is a global transaction's.
+// filledSlots returns the slots that ever had a key, or none while a global transaction holds the
+// shard.
 func filledSlots(sh *shard, db int) (list []int) {
 	if !sh.lockPassingGlobal() {
 		return nil
@@ -444,7 +445,7 @@ func (m *machine) checkpoint(*rapid.T) {
 	m.h.commit()
 }
 
-// interrupted is a checkpoint that wrote some parts and never finished.
+// interrupted runs a checkpoint that writes some parts and never finishes.
 func (m *machine) interrupted(rt *rapid.T) {
 	moment := m.rotate()
 	defer m.h.s.garbage.add(moment.garbage...)
@@ -497,9 +498,9 @@ func (m *machine) rotate() mark {
 	return moment
 }
 
-// disturbed is a checkpoint beside which other things happen: after each part that it
-// writes, between portions of large values, between transactions that change ttl, and before
-// and after each transaction, an operation, drawn as any other. It may run out of room.
+// disturbed runs a checkpoint and random operations during it: after each part that it writes,
+// between portions of large values, between transactions that change the bucket ttl, and before and
+// after each transaction. The disk may become full.
 func (m *machine) disturbed(rt *rapid.T) {
 	s := m.h.s
 	moment := m.rotate()
@@ -551,8 +552,8 @@ func (m *machine) disturbed(rt *rapid.T) {
 	m.h.commit()
 }
 
-// TestStringElements proves the contract of object.Value for large strings: all
-// elements put into a new value give the same value.
+// TestStringElements checks the contract of object.Value for large strings: putting all elements
+// into a new value gives the same value.
 func TestStringElements(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var a, b object.String
@@ -572,8 +573,8 @@ func TestStringElements(t *testing.T) {
 	})
 }
 
-// TestFullSlabs: strings for which a part's slabs have no room are Go objects, and like all
-// others to whoever reads, changes, renames, writes and loads them.
+// TestFullSlabs: strings that do not fit in a part's slabs become Go objects. They behave like
+// other strings when they are read, changed, renamed, written and loaded.
 func TestFullSlabs(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -642,7 +643,7 @@ func TestFullSlabs(t *testing.T) {
 	h.verify(names)
 }
 
-// many deletes several keys in one transaction, or gives each a string.
+// many deletes several keys in one transaction, or sets each to a string.
 func (m *machine) many(rt *rapid.T) {
 	h, db := m.h, rapid.IntRange(0, 2).Draw(rt, "db")
 	deletes := rapid.Bool().Draw(rt, "deletes")

@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestPanicUnlocks: no shard stays locked after a panic of what a walk calls, wherever the keys
-// are.
+// TestPanicUnlocks: after a panic in a callback of a walk no shard stays locked, whether keys are
+// in memory or on disk.
 func TestPanicUnlocks(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

@@ -17,8 +17,8 @@ import (
 	"keyp/ttl"
 )
 
-// pendingHarness makes a store with keys with deadlines in the data file, most of them only there.
-// Some have expired since, and all others have been changed in one way or another.
+// pendingHarness makes a store with keys that have deadlines in the data file, and are mostly not
+// in memory. Some have expired since. All others were changed in some way.
 func pendingHarness(t *testing.T) (*harness, *machine, map[name]bool) {
 	h := newHarness(t)
 	h.portions = true
@@ -52,7 +52,7 @@ func (m *machine) put(n name, data string, deadline int64) {
 		m.key(n))
 }
 
-// change does something to a key, which depends on its deadline.
+// change makes one of several changes to a key, chosen by its deadline.
 func (m *machine) change(n name) {
 	h, k, v := m.h, m.key(n), m.h.model[n]
 	switch v.deadline / 100 % 6 {
@@ -81,7 +81,7 @@ func (m *machine) change(n name) {
 	}
 }
 
-// interrupt lets a checkpoint end before its n-th transaction that changes ttl.
+// interrupt makes a checkpoint fail before its n-th transaction that changes the bucket ttl.
 func (h *harness) interrupt(n int) {
 	h.t.Helper()
 	h.s.options.Testing.OnStep = only(StepPending, func() error {
@@ -98,7 +98,7 @@ func (h *harness) interrupt(n int) {
 	}
 }
 
-// live lets half a minute go by and proves that keys are counted as long as they live.
+// live lets half a minute pass, and checks that keys are counted until they expire.
 func (m *machine) live() {
 	h := m.h
 	h.t.Helper()
@@ -118,9 +118,9 @@ func (m *machine) live() {
 	h.verify(m.names)
 }
 
-// TestCrashWithPendingDeadlines: a crash comes before changes of ttl were made, or amid
-// them. The keys are changed once more, and leave memory after the next checkpoint; each
-// goes at its deadline.
+// TestCrashWithPendingDeadlines: a crash comes before or amid the pending changes of the bucket
+// ttl. The keys are changed once more, and leave memory after the next checkpoint. Each key is gone
+// at its deadline.
 func TestCrashWithPendingDeadlines(t *testing.T) {
 	t.Parallel()
 	for _, changed := range []bool{false, true} {
@@ -153,7 +153,7 @@ func TestCrashWithPendingDeadlines(t *testing.T) {
 	}
 }
 
-// TestCrashesWithPendingDeadlines: one crash after another before they are made.
+// TestCrashesWithPendingDeadlines: several crashes happen before the pending changes are made.
 func TestCrashesWithPendingDeadlines(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	for after := range 5 {
@@ -172,8 +172,8 @@ func TestCrashesWithPendingDeadlines(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestPendingDeadlinesStayInMemory: what a checkpoint has written leaves memory only when
-// its deadline is in ttl too.
+// TestPendingDeadlinesStayInMemory: a key that a checkpoint has written leaves memory only when its
+// deadline is in the bucket ttl, too.
 func TestPendingDeadlinesStayInMemory(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		h, m, names := pendingHarness(t)
@@ -205,8 +205,8 @@ func TestPendingDeadlinesStayInMemory(t *testing.T) {
 	}
 }
 
-// TestPendingChanges makes random changes of few entries, all in the order of ttl, some of
-// them twice because a crash came amid them, and compares ttl with a map.
+// TestPendingChanges makes random changes of few entries in the order of the bucket ttl. It repeats
+// some of them, as after a crash. Then it compares the bucket with a map.
 func TestPendingChanges(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -284,8 +284,8 @@ func TestPendingChanges(t *testing.T) {
 	})
 }
 
-// TestFlushWithPendingDeadlines: a database is emptied and filled again while changes of
-// ttl are pending, and after a crash with such changes.
+// TestFlushWithPendingDeadlines: a database is emptied and filled again while changes of the bucket
+// ttl are pending, or after a crash with pending changes.
 func TestFlushWithPendingDeadlines(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		h, m, names := pendingHarness(t)
@@ -334,7 +334,7 @@ func TestFlushWithPendingDeadlines(t *testing.T) {
 	}
 }
 
-// TestCompactionWithPendingDeadlines: they are made before the file is copied.
+// TestCompactionWithPendingDeadlines: pending changes are made before the file is copied.
 func TestCompactionWithPendingDeadlines(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.interrupt(2)
@@ -350,8 +350,8 @@ func TestCompactionWithPendingDeadlines(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestDamagedPendingDeadlines: the check reports it, the next checkpoint goes on without them,
-// and no key outlives its deadline for whoever asks for it.
+// TestDamagedPendingDeadlines: the check reports damaged pending changes. The next checkpoint goes
+// on without them. A key that somebody reads never outlives its deadline.
 func TestDamagedPendingDeadlines(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.interrupt(0)
@@ -387,8 +387,8 @@ func TestDamagedPendingDeadlines(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestDoubtfulDeadlines: where ttl has an entry of an earlier time for a key, as damage of
-// pending leaves them, a restart after that time must not take the key for reaped.
+// TestDoubtfulDeadlines: damage of pending changes leaves an entry with an earlier deadline for a
+// key in the bucket ttl. A restart after that deadline must not assume that the key was reaped.
 func TestDoubtfulDeadlines(t *testing.T) {
 	h := newHarness(t)
 	k, other := h.s.Key(0, []byte("{tag}stays")), h.s.Key(0, []byte("{tag}goes"))
@@ -420,7 +420,7 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestFormats: a file of the first format is converted, one of a later version refused.
+// TestFormats: a file of the first format is converted, and a file of a later version is refused.
 func TestFormats(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.saved()

@@ -11,8 +11,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestSharedStrings: a batch refers to the large strings that it makes, and has their bytes as they
-// were then, whatever becomes of the values before the log has them.
+// TestSharedStrings: a batch refers to the large strings that it writes without a copy. The log
+// gets their bytes as they were then, even if the values change before they are written.
 func TestSharedStrings(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -70,7 +70,7 @@ func TestSharedStrings(t *testing.T) {
 	}
 }
 
-// TestBatchHasNoCopies: a batch of large strings takes little memory beside them.
+// TestBatchHasNoCopies: a batch of large strings takes little memory in addition to them.
 func TestBatchHasNoCopies(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestReapPostponed: keys whose deadlines move later, again and again, are there until the last of
-// these and gone with it, although the expiration index postpones most of the moves.
+// TestReapPostponed: the deadlines of keys move later again and again, and the expiration index
+// postpones most of these moves. The keys exist until their last deadline, and no longer.
 func TestReapPostponed(t *testing.T) {
 	const count = 300
 	h := newHarness(t)

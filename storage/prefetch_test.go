@@ -9,8 +9,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestPrefetchChangesNothing: names that exist, are gone, expired, only on disk or never
-// were, in any number and in databases that nothing was written to.
+// TestPrefetchChangesNothing prefetches names that exist, were removed, have expired, are only on
+// disk or never existed. It uses any number of names, also in databases that were never written to.
 func TestPrefetchChangesNothing(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

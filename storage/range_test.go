@@ -7,8 +7,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestGapIsBrief: a byte far behind the end of a string costs the log next to nothing, whatever
-// the string was before.
+// TestGapIsBrief: writing a byte far after the end of a string adds next to nothing to the log,
+// whatever the string was before.
 func TestGapIsBrief(t *testing.T) {
 	const far = 4 << 20
 	h := newHarness(t)

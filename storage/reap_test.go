@@ -10,9 +10,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestHalfReapedCounts: a crash comes while some of the keys that are due at one time are removed,
-// and others are not. After the restart the store counts its keys correctly, and counts none when
-// all are gone.
+// TestHalfReapedCounts: a crash happens while some of the keys that are due at one time have been
+// removed and others have not. After the restart the store counts its keys correctly, and has none
+// when all are gone.
 func TestHalfReapedCounts(t *testing.T) {
 	const count = 20
 	ms := func(n int) int64 { return int64(n) }
@@ -89,8 +89,8 @@ func TestHalfReapedCounts(t *testing.T) {
 	}
 }
 
-// TestStepOfASecond: the store waits for a clock that is set back by a second at most, and takes
-// more for a step back.
+// TestStepOfASecond: if the clock is set back by a second or less, the store waits for it. More
+// than that counts as a step back.
 func TestStepOfASecond(t *testing.T) {
 	for _, back := range []int64{clockguard.StepTolerance, clockguard.StepTolerance + 1} {
 		h := newHarness(t)

@@ -8,8 +8,8 @@ import (
 )
 
 // TestRecordsAmidElements: a transaction changes elements of a value, logs another record, and
-// changes elements again. After a replay all changes are in that value, whatever the record between
-// them was about.
+// changes elements again. After a replay the value has all changes, whatever the record in between
+// is about.
 func TestRecordsAmidElements(t *testing.T) {
 	for name, amid := range map[string]func(*Txn){
 		"nothing": func(*Txn) {},

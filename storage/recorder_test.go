@@ -14,9 +14,9 @@ import (
 	"keyp/ttl"
 )
 
-// recorder is a feature on the store as the engine sees one: it records each expiry, in the batch
-// that removes what is due, in a list of the shard. It does so while its rule exists. Rule and
-// lists are among the server's own data.
+// recorder is a feature of the engine that uses the store. It records each expiry in a list of the
+// shard, in the batch that removes the due key. It does so while its rule exists. The rule and the
+// lists belong to the server's own data.
 type recorder struct {
 	s  *Store
 	on atomic.Bool // the rule exists
@@ -29,7 +29,7 @@ const (
 
 func newRecorder(s *Store) Hooks { return &recorder{s: s} }
 
-// recordedIn is what a transaction has to record, a line for each expiry.
+// recordedIn has what a transaction has to record, one line for each expiry.
 type recordedIn struct {
 	lines []string
 	shard []int
@@ -59,7 +59,7 @@ func (r *recorder) Restored(int64) error          { return nil }
 func (r *recorder) KeepsSystem() bool             { return r.on.Load() }
 func (r *recorder) ChangesRules(name string) bool { return name == recorderRule }
 
-// Arriving changes leases, as a feature does that grants them.
+// Arriving changes leases, as a feature that grants leases does.
 func (r *recorder) Arriving(_ *Txn, _ Key, v object.Value) object.Value {
 	if l, ok := v.(*object.Lease); ok {
 		return &object.Lease{Owner: bytes.Clone(l.Owner), Token: l.Token + 1, Delay: l.Delay}
@@ -141,7 +141,7 @@ func (r *recorder) Ending(t *Txn) {
 	*n = recordedIn{}
 }
 
-// record makes the recorder's rule, or deletes it.
+// record creates or deletes the recorder's rule.
 func (h *harness) record(on bool) {
 	h.t.Helper()
 	h.doAll(func(t *Txn) {
@@ -189,7 +189,7 @@ func (h *harness) recorded() (list []string) {
 	return list
 }
 
-// recordedAt is the deadline of a line.
+// recordedAt returns the deadline of a line.
 func recordedAt(line string) int {
 	_, text, _ := strings.Cut(line, " deadline=")
 	text, _, _ = strings.Cut(text, " ")

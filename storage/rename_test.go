@@ -10,9 +10,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestRenameBeforeItIsCopied: a large new value is renamed while a checkpoint deletes what an
-// earlier, unfinished checkpoint may have left of its elements. The old key has an older value on
-// disk, which must not come back.
+// TestRenameBeforeItIsCopied: a large new value is renamed while a checkpoint deletes elements that
+// an earlier, unfinished checkpoint may have left of it. The old key has an older value on disk,
+// which must not come back.
 func TestRenameBeforeItIsCopied(t *testing.T) {
 	for moment := range 4 {
 		again := moment%2 == 1 // the key has another such value then
@@ -64,9 +64,9 @@ func TestRenameBeforeItIsCopied(t *testing.T) {
 	}
 }
 
-// TestRenameDuringCheckpoint: a value that no checkpoint had seen is renamed onto another
-// key between a checkpoint's rotation and its end. What made it is in no log then, and
-// what the other key held is in the log that replays.
+// TestRenameDuringCheckpoint: a value that no checkpoint has seen is renamed to another key between
+// a checkpoint's rotation of the log and its end. The records that made the value are in no log
+// then. The records of the other key's old value are in the log that is replayed.
 func TestRenameDuringCheckpoint(t *testing.T) {
 	for _, size := range []int{500, 5000, format.InlineMax + 1} {
 		h := newHarness(t)

@@ -22,7 +22,7 @@ import (
 	"keyp/ttl"
 )
 
-// gapCase makes a directory whose log has a damaged batch in its midst, and repairs it.
+// gapCase makes a directory whose log has a damaged batch in the middle, and repairs it.
 type gapCase struct {
 	t        *testing.T
 	h        *harness
@@ -56,7 +56,7 @@ func (g *gapCase) hset(n string, fields ...string) {
 	}, n)
 }
 
-// open opens a store on real files, as damage is done there.
+// open opens a store on real files, as the damage is made there.
 func (g *gapCase) open(dir string, databases int) {
 	s, _, err := Open(Options{FS: vfs.OS, Dir: dir, Clock: g.h.clock,
 		Logger: slog.New(slog.DiscardHandler), Databases: databases, Shards: 4,
@@ -68,7 +68,7 @@ func (g *gapCase) open(dir string, databases int) {
 	g.h.s, g.h.txn = s, s.NewTxn()
 }
 
-// content gives what a database has, one line for each key.
+// content returns the keys of a database with their values.
 func (g *gapCase) content(db int) string {
 	g.h.s.loads.loadAll()
 	var names, lines []string
@@ -98,8 +98,8 @@ func (g *gapCase) content(db int) string {
 	return strings.Join(lines, " ")
 }
 
-// repaired runs before, then lost as one batch that is damaged later, then after, and opens what
-// Repair makes of it.
+// repaired runs before, then lost in one batch that is damaged later, then after. Then it repairs
+// the directory and opens the result.
 func (g *gapCase) repaired(before func(), lost func(x *Txn), after func(), databases int) {
 	dir := g.t.TempDir()
 	g.h = &harness{t: g.t, clock: clock.NewFake(corruptNow), model: model{}}
@@ -153,7 +153,7 @@ func (g *gapCase) want(db int, want string) {
 	}
 }
 
-// wantReported wants one loss of a kind that says all of some texts.
+// wantReported expects a reported loss of a kind whose text contains all of texts.
 func (g *gapCase) wantReported(kind LossKind, texts ...string) {
 	g.t.Helper()
 	for _, l := range g.reported {
@@ -166,8 +166,8 @@ func (g *gapCase) wantReported(kind LossKind, texts ...string) {
 	g.t.Errorf("nothing of kind %d says %q: %v", kind, texts, g.reported)
 }
 
-// TestRepairBehindAGap: what stands behind a damaged batch is applied. Keys that it states are
-// right, those that it changes are named, others are as before.
+// TestRepairBehindAGap: the batches after a damaged batch are applied. Keys that they set are
+// right, and keys that they only change are reported. Other keys have their earlier values.
 func TestRepairBehindAGap(t *testing.T) {
 	g := &gapCase{t: t}
 	g.repaired(func() {
@@ -229,8 +229,8 @@ func TestRepairBehindAGap(t *testing.T) {
 	}
 }
 
-// TestRepairAfterALostFlush: what was written into a database that was emptied in the gap is
-// saved, in a database of its own.
+// TestRepairAfterALostFlush: the damaged batch has emptied a database. Keys that were written into
+// it afterwards are saved in a separate database.
 func TestRepairAfterALostFlush(t *testing.T) {
 	g := &gapCase{t: t}
 	g.repaired(func() { g.set("old", "value") }, func(x *Txn) { x.FlushDB(0) }, func() {
@@ -242,9 +242,9 @@ func TestRepairAfterALostFlush(t *testing.T) {
 	g.wantReported(Lost, "which databases were emptied")
 }
 
-// TestRepairUnfinishedCheckpoint: whatever a checkpoint had written of values whose changes the log
-// lost, the repaired directory is sound, and no two keys share a value. Each key that is neither as
-// before nor as after is named.
+// TestRepairUnfinishedCheckpoint: an unfinished checkpoint had written some values whose changes
+// the log lost. Whatever it had written, the repaired directory is sound, and no two keys share a
+// value. Each key that has neither its earlier nor its later value is reported.
 func TestRepairUnfinishedCheckpoint(t *testing.T) {
 	t.Parallel()
 	kinds := []string{"hash", "set", "zset", "list", "stream", "string"}
@@ -349,7 +349,7 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestRepairReadsAllRecords: repair can read whatever the store logs.
+// TestRepairReadsAllRecords: Repair can read every kind of record that the store logs.
 func TestRepairReadsAllRecords(t *testing.T) {
 	h := newHarness(t)
 	key := func(n string) Key { return h.s.Key(0, []byte(n)) }

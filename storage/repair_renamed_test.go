@@ -19,9 +19,9 @@ import (
 )
 
 // TestRepairRenamed: values were renamed, and an unfinished checkpoint has written only the removal
-// of the old keys, or also the new keys. Some of their elements are damaged. Repair names the new
-// key of each value that is incomplete. It saves a string as a whole or not at all, and of a hash
-// the fields that are left.
+// of the old keys, or also the new keys. Some of their elements are damaged. Repair reports the new
+// key of each incomplete value. It saves a string as a whole or not at all, and the remaining
+// fields of a hash.
 func TestRepairRenamed(t *testing.T) {
 	for written := range 4 {
 		// Transactions before the checkpoint ends: 3 are about the old names, and 0 is for all.
@@ -37,7 +37,7 @@ func TestRepairRenamed(t *testing.T) {
 }
 
 // TestRepairForeignPiece: a damaged bit in the id of a string's piece makes it look like a piece of
-// the string of that id, which is whole all the same.
+// the string with that id. That string is whole all the same.
 func TestRepairForeignPiece(t *testing.T) {
 	dir := t.TempDir()
 	g := &gapCase{t: t}
@@ -72,7 +72,7 @@ func TestRepairForeignPiece(t *testing.T) {
 	for n := range uint64(3) {
 		piece := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, ids[from]), n)
 		if at = bytes.Index(b, piece); at >= 0 && !bytes.Contains(b[at+1:], piece) {
-			// Else it is the first of its page.
+			// Otherwise the piece is the first of its page.
 			break
 		}
 		at = -1
@@ -102,7 +102,7 @@ func TestRepairForeignPiece(t *testing.T) {
 	}
 }
 
-// renamedPiece is the piece of the string that is damaged, renamedField the field of the hash.
+// renamedPiece is the damaged piece of the string, renamedField the damaged field of the hash.
 var (
 	renamedPiece = bytes.Repeat([]byte("b"), 16<<10)
 	renamedField = "value of field 77 "
@@ -150,7 +150,7 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	for i := 1; g.h.s.shardOf(g.key(due).Slot) == 0; i++ {
 		due = fmt.Sprintf("due%d", i)
 	}
-	// So that ttl changes.
+	// This makes the bucket ttl change.
 	g.do(func(x *Txn) {
 		x.SetString(g.key(due), []byte("later"), ttl.At(corruptNow+1000), Event{})
 	}, due)
@@ -178,8 +178,8 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	g.judgeRenames(want, to, damaged)
 }
 
-// inOrder gives two suffixes of names of which a checkpoint writes the keys with the first one in
-// another transaction, before those with the second one.
+// inOrder returns two suffixes of names. A checkpoint writes the keys with the first suffix in an
+// earlier transaction than those with the second one.
 func (g *gapCase) inOrder() (from, to string) {
 	shards := func(suffix string) (first, last int) {
 		first = len(g.h.s.shards)
@@ -200,8 +200,8 @@ func (g *gapCase) inOrder() (from, to string) {
 	return from, to
 }
 
-// damageElement flips a bit of an element that has these bytes, or the page with the entry of it
-// becomes zeros.
+// damageElement flips a bit of the element that contains these bytes, or fills the page of its
+// entry with zeros.
 func (g *gapCase) damageElement(path string, has []byte, page bool) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"keyp/internal/clock"
 )
 
-// TestRepair damages a directory in one place, as TestCorruption does, repairs it, and compares:
-// every key is as it was at the end, or is reported, by name where damage does not hide that; the
-// new directory is sound, and the old one is as it was. KEYP_CORRUPT is the number of cases.
+// TestRepair damages a directory in one place, as TestCorruption does, repairs it, and compares the
+// keys. Every key is as at the end or is reported, by name unless the damage hides the name. The
+// new directory is sound, and the old one is unchanged. KEYP_CORRUPT is the number of cases.
 func TestRepair(t *testing.T) {
 	runDamage(t, 14, 5, 30, []string{"all saved", "some lost", "log with gaps"},
 		func(c *corruptCase, base string) string {
@@ -32,7 +32,7 @@ type repairCase struct {
 	all      bool            // any key may be lost
 }
 
-// mostKeys is more than damage of one page of the data file, or of the log, can cost.
+// mostKeys is more than the number of keys that damage of one page can affect.
 const mostKeys = 200
 
 func (r *repairCase) run(to string) {
@@ -100,8 +100,7 @@ func (r *repairCase) loss(l Loss) {
 	r.all = r.all || allReported.MatchString(l.What)
 }
 
-// compare counts the keys that are not as they were, and complains of those of which Repair has
-// not reported.
+// compare counts the keys that have changed, and fails for each that Repair has not reported.
 func (r *repairCase) compare() (wrong int) {
 	for _, n := range r.sound.names {
 		got, found, err := r.read(n)
@@ -134,7 +133,7 @@ func (r *repairCase) compare() (wrong int) {
 	return wrong
 }
 
-// had says whether a key was once as it is found now.
+// had reports whether a key ever had the value that it has now.
 func (r *repairCase) had(n name, got value, found bool) bool {
 	for _, v := range r.sound.had[n] {
 		m := model{}
@@ -148,7 +147,7 @@ func (r *repairCase) had(n name, got value, found bool) bool {
 	return false
 }
 
-// within says whether a has nothing that b has not.
+// within reports whether b has everything that a has.
 func within(a, b *content) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -6,7 +6,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestResidentCountsKeys: keys that are gone, but not yet from the data file, are not in memory.
+// TestResidentCountsKeys: removed keys that are still in the data file do not count as keys in
+// memory.
 func TestResidentCountsKeys(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()

@@ -25,7 +25,7 @@ import (
 
 var errNoArchive = errors.New("nothing can be archived")
 
-// archived is a store whose log is archived, with what it had at each position.
+// archived is a store whose log is archived. It records the store's content at each position.
 type archived struct {
 	*faulty
 	rng     *rand.Rand
@@ -34,7 +34,7 @@ type archived struct {
 	end     uint64 // of the log when it was opened
 }
 
-// point is what the store had at a position of its log.
+// point is the content of the store at a position of its log.
 type point struct {
 	lsn  uint64
 	time int64
@@ -66,13 +66,13 @@ func newArchived(t testing.TB, seed uint64) *archived {
 	return a
 }
 
-// note adds the present moment to the points.
+// note adds the present state to the points.
 func (a *archived) note() {
 	a.points = append(a.points, point{a.s.Log().End(), a.clock.Now(), a.model.clone()})
 }
 
-// write changes keys until that has added a batch to the log: to delete a key that is not there
-// adds none, and without a batch the log does not know the present moment.
+// write changes keys until a batch is added to the log. Deleting a missing key adds none, and
+// without a batch the log does not have the present moment.
 func (a *archived) write() {
 	for end := a.s.Log().End(); a.s.Log().End() == end; {
 		a.change()
@@ -111,7 +111,7 @@ func (a *archived) backUp() {
 	a.backups = append(a.backups, kept{a.s.Log().End(), a.clock.Now(), stream})
 }
 
-// step does something.
+// step runs a random operation on the store or its archive.
 func (a *archived) step() {
 	switch a.rng.IntN(60) {
 	case 0:
@@ -139,7 +139,7 @@ func (a *archived) step() {
 	a.clock.Advance(time.Duration(a.rng.IntN(4)) * time.Millisecond)
 }
 
-// restore restores a moment of a backup, and verifies that it is that one.
+// restore restores a moment of a backup, and checks the result.
 func (a *archived) restore(b kept, from Source, want point) {
 	a.t.Helper()
 	to := &harness{t: a.t, dir: a.t.TempDir(), fs: a.fs, clock: clock.NewFake(want.time),
@@ -168,9 +168,9 @@ func (a *archived) restore(b kept, from Source, want point) {
 	}
 }
 
-// TestPointInTime: while a store is written, archives its log, is backed up, crashes and starts
-// again, any position of its log and any millisecond since a backup can be restored, and is what
-// the store had then.
+// TestPointInTime: a store is written, archives its log, is backed up, crashes and starts again.
+// Any position of its log and any millisecond since a backup can be restored. The result is the
+// store's content at that moment.
 func TestPointInTime(t *testing.T) {
 	rounds, points := 4, 6
 	if os.Getenv("KEYP_LONG") != "" {
@@ -205,7 +205,7 @@ func TestPointInTime(t *testing.T) {
 				continue
 			}
 			for at+1 < len(a.points) && a.points[at+1].time == want.time {
-				// All of that millisecond.
+				// The restore includes all writes of that millisecond.
 				at++
 			}
 			want = a.points[at]
@@ -216,9 +216,9 @@ func TestPointInTime(t *testing.T) {
 	}
 }
 
-// TestArchiveBesideClockSteps: with an archive, too, the store goes on when the clock is set back,
-// when a step forward is confirmed, and when it starts with a clock that is behind its log; and
-// what is archived is whole.
+// TestArchiveBesideClockSteps: a store with an archive keeps working when the clock is set back and
+// when a step forward is confirmed. It also works when it starts with a clock behind its log. The
+// archive has no gaps.
 func TestArchiveBesideClockSteps(t *testing.T) {
 	a := &archived{faulty: changing(closedHarness(t)), rng: rand.New(rand.NewPCG(setup.Seed, 300))}
 	a.archive, a.jumpLimit, a.jumpPatience = Archive{Dir: "/archive"}, 10*time.Minute, time.Hour
@@ -260,8 +260,8 @@ func TestArchiveBesideClockSteps(t *testing.T) {
 	}
 }
 
-// TestArchiveRefused: an archive that lacks something, is of another log or of a copy that went on
-// by itself, or does not reach as far as wanted, is refused.
+// TestArchiveRefused: an archive is refused if it has a gap or ends before the wanted moment. It is
+// also refused if it belongs to another log, or to a copy of the log that went on by itself.
 func TestArchiveRefused(t *testing.T) {
 	a := newArchived(t, 100)
 	for range 200 {
@@ -322,7 +322,7 @@ func TestArchiveRefused(t *testing.T) {
 	}
 	a.restore(first, Source{}, point{model: a.model, time: a.clock.Now()})
 
-	// A copy of the directory goes on by itself.
+	// A copy of the directory is used independently.
 	other := &archived{faulty: changing(&harness{t: t, dir: copied, fs: a.fs, clock: a.clock,
 		model: model{}, databases: 3}), rng: a.rng}
 	other.archive = a.archive
@@ -356,7 +356,7 @@ func TestArchiveRefused(t *testing.T) {
 	refused("another log's backup", strange, Source{}, archive.ErrHole, "has nothing of history")
 }
 
-// withoutLog leaves out the records of a backup, as one of a full disk may have none.
+// withoutLog removes the records from a backup, since a backup on a full disk may have none.
 func withoutLog(t *testing.T, stream []byte) []byte {
 	t.Helper()
 	from, err := snapshotfile.NewReader(bytes.NewReader(stream))
@@ -377,7 +377,7 @@ func withoutLog(t *testing.T, stream []byte) []byte {
 	return out.Bytes()
 }
 
-// copyDir copies the directory, as its files are, but for the archive.
+// copyDir copies the directory's files as they are, except for the archive.
 func (a *archived) copyDir() (dir string) {
 	a.t.Helper()
 	dir = a.t.TempDir()
@@ -435,7 +435,7 @@ func writeFile(fs vfs.FS, path string, b []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// flip changes a bit of a file, at some tenths of it.
+// flip changes a bit of a file at the given number of tenths of its length.
 func (a *archived) flip(path string, tenths int) {
 	a.t.Helper()
 	b, err := readFile(a.fs, path)
@@ -448,8 +448,8 @@ func (a *archived) flip(path string, tenths int) {
 	}
 }
 
-// TestArchiveKeepsTheLog: while nothing can be archived the log keeps all, over checkpoints and
-// starts, until the disk is nearly full.
+// TestArchiveKeepsTheLog: while archiving fails, the log keeps all segments, over checkpoints and
+// restarts, until the disk is nearly full.
 func TestArchiveKeepsTheLog(t *testing.T) {
 	a := newArchived(t, 200)
 	fails := true
@@ -528,7 +528,7 @@ func (a *archived) restart() {
 	a.open()
 }
 
-// writeMany writes twenty times, 5 ms after one another.
+// writeMany writes twenty times, with 5 ms between the writes.
 func (a *archived) writeMany() {
 	a.t.Helper()
 	for range 20 {
@@ -538,9 +538,9 @@ func (a *archived) writeMany() {
 	a.commit()
 }
 
-// TestWithoutArchive: a server that runs without its archive notes no times. A restore to a time
-// within that part of the log is refused; positions can be restored, and so can times before and
-// after it.
+// TestWithoutArchive: a server that runs without its archive records no times in its log. A restore
+// to a time within that part of the log is refused. Positions in it can be restored, and so can
+// times before and after it.
 func TestWithoutArchive(t *testing.T) {
 	a := newArchived(t, 400)
 	with := a.archive
@@ -582,7 +582,7 @@ func TestWithoutArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveBegins: what was written before there was an archive has no times.
+// TestArchiveBegins: the part of the log from before the archive was configured has no times.
 func TestArchiveBegins(t *testing.T) {
 	a := &archived{faulty: changing(closedHarness(t)), rng: rand.New(rand.NewPCG(setup.Seed, 500))}
 	a.open()
@@ -609,8 +609,8 @@ func TestArchiveBegins(t *testing.T) {
 	}
 }
 
-// TestToolKeepsTheLog: what a tool does with a directory between two runs of the server makes no
-// hole in the archive.
+// TestToolKeepsTheLog: a tool that changes a directory between two runs of the server makes no hole
+// in the archive.
 func TestToolKeepsTheLog(t *testing.T) {
 	a := newArchived(t, 600)
 	with, fails := a.archive, true
@@ -645,8 +645,8 @@ func TestToolKeepsTheLog(t *testing.T) {
 	}
 }
 
-// TestArchiveInTheData: an archive in the directory of the data is refused, also where symbolic
-// links lead there.
+// TestArchiveInTheData: an archive inside the data directory is refused, even if only a symbolic
+// link leads there.
 func TestArchiveInTheData(t *testing.T) {
 	h := newHarness(t)
 	h.reopen()

@@ -10,8 +10,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestWalkVisitsUnlocked: names are visited, and so matched, while no shard is locked, wherever the
-// keys are: that may take long.
+// TestWalkVisitsUnlocked: names are visited, and so matched, while no shard is locked, as matching
+// may take long. This holds whether keys are in memory or on disk.
 func TestWalkVisitsUnlocked(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -41,8 +41,8 @@ func TestWalkVisitsUnlocked(t *testing.T) {
 	}
 }
 
-// TestWalkCopiesLittle: a walk copies no long names while a shard is locked, and not many of the
-// others at once, whatever COUNT is; its step ends early where names are long.
+// TestWalkCopiesLittle: while a shard is locked, a walk copies no long names, and a bounded number
+// of others, whatever COUNT is. If names are long, its step ends early.
 func TestWalkCopiesLittle(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -85,7 +85,7 @@ func TestWalkCopiesLittle(t *testing.T) {
 	}
 }
 
-// TestWalkReadsOnce: however large COUNT is, a walk reads not much more of a slot than it visits.
+// TestWalkReadsOnce: however large COUNT is, a walk reads little more of a slot than it visits.
 func TestWalkReadsOnce(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -121,7 +121,7 @@ func TestWalkReadsOnce(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes were allocated since the start.
+// allocated returns how many bytes the process has allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

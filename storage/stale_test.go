@@ -8,8 +8,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestStampAfterMoves: a transaction that writes many keys, which then move or go so that the
-// chunks of their blocks serve blocks of other sizes, notes its LSN only where the keys are.
+// TestStampAfterMoves: a transaction writes many keys, which then move or are removed, so that
+// their chunks are used for blocks of other sizes. The transaction stores its LSN only in the
+// present blocks of its keys.
 func TestStampAfterMoves(t *testing.T) {
 	h := newHarness(t)
 	const keys, rounds = 8, 6

@@ -13,14 +13,14 @@ const hour = 3_600_000 // in ms
 
 var eventSet = Event{EventString, "set"}
 
-// stepTo steps the clock, and waits until the store's time follows it.
+// stepTo sets the clock, and waits until the store's time follows it.
 func (h *harness) stepTo(ms int64) {
 	h.clock.Set(ms)
 	h.s.Manual().AwaitClock()
 }
 
-// TestReapAfterStepBack: the reaper reads the clock, and before it comes to a shard or to the
-// window that has stepped back, and keys are set that are due between the two. They stay.
+// TestReapAfterStepBack: the reaper reads the clock. Before it reaches a shard or diskDeadlines,
+// the clock steps back, and keys are set that are due between the two times. These keys stay.
 func TestReapAfterStepBack(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		t.Run(fmt.Sprint("stored ", stored), func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestReapAfterStepBack(t *testing.T) {
 	}
 }
 
-// reapAt is a round of the reaper, which has read the clock.
+// reapAt runs a round of the reaper that has read the clock at now.
 func (h *harness) reapAt(now int64) {
 	for more := true; more; {
 		_, more = h.s.diskDeadlines.ReapDue(now, time.Second)
@@ -71,8 +71,8 @@ func (h *harness) reapAt(now int64) {
 	}
 }
 
-// TestStepBackBesideEviction: while all that is due goes, since the clock has stepped back, keys
-// that are due leave memory. Of them, too, nothing is there afterwards.
+// TestStepBackBesideEviction: after a step back of the clock all due keys are removed, while due
+// keys also leave memory. Those keys are gone afterwards, too.
 func TestStepBackBesideEviction(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -103,7 +103,8 @@ func TestStepBackBesideEviction(t *testing.T) {
 	}
 }
 
-// TestCutWhileRefilling: evictions that cut diskDeadlines while it reads on leave nothing out.
+// TestCutWhileRefilling: evictions cut diskDeadlines while it reads further deadlines. No deadline
+// is left out.
 func TestCutWhileRefilling(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -116,7 +117,7 @@ func TestCutWhileRefilling(t *testing.T) {
 	h.saved()
 	w := &h.s.diskDeadlines
 	w.mu.Lock()
-	// As if it had been read to there, all being in memory.
+	// This is the state after diskDeadlines has read to there while all keys were in memory.
 	w.mu.end = ttl.NamedEntry{Deadline: start + 1050}
 	from := w.mu.end
 	w.mu.refilling = true

@@ -46,8 +46,8 @@ func TestStopOfManyDatabases(t *testing.T) {
 	t.Logf("%d transactions", writes)
 }
 
-// TestPartsInOrder: a checkpoint comes to the keys of many databases in the order of the data file,
-// also after some were emptied or exchanged.
+// TestPartsInOrder: a checkpoint writes the keys of many databases in the order of the data file,
+// even if some databases were emptied or swapped.
 func TestPartsInOrder(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -85,8 +85,8 @@ func TestPartsInOrder(t *testing.T) {
 	h.saved()
 }
 
-// TestEmptyDatabaseFreesTables: once all keys of a database are gone, durably and from the data
-// file, the memory of its tables goes too.
+// TestEmptyDatabaseFreesTables: when the removal of all keys of a database is durable and in the
+// data file, the memory of its tables is freed.
 func TestEmptyDatabaseFreesTables(t *testing.T) {
 	const keys = 5000
 	for _, stored := range []bool{false, true} {
@@ -144,7 +144,7 @@ func TestEmptyDatabaseFreesTables(t *testing.T) {
 	}
 }
 
-// TestReadOfFreedSlot: a value that is read while its slot is emptied and freed does not return.
+// TestReadOfFreedSlot: a value that is read while its slot is emptied and freed does not come back.
 func TestReadOfFreedSlot(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -176,8 +176,8 @@ func TestReadOfFreedSlot(t *testing.T) {
 	h.verify(map[name]bool{{0, "k"}: true})
 }
 
-// TestStopOnFullDisk: a checkpoint that waits for the log, which waits for room, is in nobody's way
-// at a stop.
+// TestStopOnFullDisk: a checkpoint that waits for the log, which itself waits for space on the
+// disk, does not delay a stop.
 func TestStopOnFullDisk(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		h := closedHarness(t)

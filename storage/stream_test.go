@@ -28,7 +28,7 @@ func addEntries(v *Stream, from, to int) {
 	}
 }
 
-// stream changes a key that is a stream, or none yet.
+// stream changes a stream, or creates it if the key does not exist.
 func (b *soundBuilder) stream(x *Txn, k Key, entries int) {
 	v, err := x.Stream(k)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *soundBuilder) stream(x *Txn, k Key, entries int) {
 	v.AddIdempotent([]byte("producer"), fmt.Append(nil, from), streamID(from), 5)
 }
 
-// records are the tags of the records in a batch, but those of counts.
+// records returns the tags of the records in a batch, except for those of counts.
 func records(batch []byte) (tags []byte) {
 	f := format.Fields{Rest: batch}
 	for len(f.Rest) > 0 {
@@ -61,7 +61,7 @@ func records(batch []byte) (tags []byte) {
 	return tags
 }
 
-// logged runs a command on a stream and gives its batch.
+// logged runs a command on a stream and returns its batch.
 func (h *harness) logged(k Key, fn func(*Stream)) (batch []byte) {
 	h.s.Begin(h.txn, []Key{k})
 	v, err := h.txn.Stream(k)
@@ -76,7 +76,7 @@ func (h *harness) logged(k Key, fn func(*Stream)) (batch []byte) {
 	return batch
 }
 
-// TestStreamLogs: a command on a large stream logs what it changes and no more.
+// TestStreamLogs: a command on a large stream logs only its changes.
 func TestStreamLogs(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -130,7 +130,7 @@ func TestStreamLogs(t *testing.T) {
 	h.check()
 }
 
-// TestStreamCheckpointsChanges: a checkpoint of a large stream writes the elements that changed.
+// TestStreamCheckpointsChanges: a checkpoint of a large stream writes only the changed elements.
 func TestStreamCheckpointsChanges(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -167,7 +167,7 @@ func TestStreamCheckpointsChanges(t *testing.T) {
 	h.check()
 }
 
-// TestStreamWithoutEntries: it stays until its key is deleted.
+// TestStreamWithoutEntries: a stream without entries stays until its key is deleted.
 func TestStreamWithoutEntries(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -218,7 +218,7 @@ func BenchmarkStreamAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamDeliver is XREADGROUP of one entry, and XACK.
+// BenchmarkStreamDeliver runs XREADGROUP of one entry, and XACK.
 func BenchmarkStreamDeliver(b *testing.B) {
 	h := newHarness(b)
 	defer func() { _ = h.s.Close(false) }()

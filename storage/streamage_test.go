@@ -9,7 +9,7 @@ import (
 	"keyp/storage/object"
 )
 
-// aged makes a stream with an entry at each of so many milliseconds from now on.
+// aged makes a stream with n entries, one at each millisecond from now on.
 func (h *harness) aged(k Key, n int, age int64, refs object.StreamRefs) {
 	now := uint64(h.clock.Now())
 	h.stream(k, func(_ *Txn, s *Stream) {
@@ -28,8 +28,8 @@ func (h *harness) entries(k Key) (n int, first, last object.StreamID) {
 	return n, first, last
 }
 
-// TestReaperRemovesEntries: the reaper removes entries that are due in steps, with little in the
-// log, and what it has removed and what not is the same after a crash and from the data file.
+// TestReaperRemovesEntries: the reaper removes due entries in steps, and logs little. After a
+// crash, and when read from the data file, the stream has the same entries.
 func TestReaperRemovesEntries(t *testing.T) {
 	const count = 20_000
 	for _, stored := range []bool{false, true} {
@@ -86,8 +86,8 @@ func TestReaperRemovesEntries(t *testing.T) {
 	}
 }
 
-// TestFollowerHidesEntries: a follower's readers do not see what is due, and the stream has it
-// until the store is a leader's, who reports each entry once.
+// TestFollowerHidesEntries: a follower's readers do not see due entries, but the stream keeps them.
+// When the store becomes the leader's, each of them is reported once.
 func TestFollowerHidesEntries(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()

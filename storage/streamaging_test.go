@@ -10,8 +10,8 @@ import (
 	"keyp/storage/slab"
 )
 
-// ageing is a stream that has one entry at each millisecond, and whose entries age while readers
-// and a writer go on.
+// ageing is a stream that has one entry at each millisecond. Its entries age while readers and a
+// writer are active.
 type ageing struct {
 	*harness
 	k   Key
@@ -43,7 +43,7 @@ func (a *ageing) run(t *Txn, fn func(v *object.Stream, s *Stream)) {
 	t.End()
 }
 
-// see looks at the stream as a reader does: it has each entry that is not due, and no other.
+// see checks as a reader that the stream has exactly the entries that are not due.
 func (a *ageing) see(t *Txn, rng *rand.Rand) {
 	a.run(t, func(v *object.Stream, _ *Stream) {
 		oldest, last := t.Now()-a.age+1, a.end
@@ -76,9 +76,9 @@ func (a *ageing) add(t *Txn, n int) {
 	})
 }
 
-// TestMillionEntriesAge: a million entries age, some by some and many thousands at once, while
-// readers and a writer go on. All of these see exactly what is not due at their instant, and nobody
-// has the stream for longer than it takes to remove some hundred runs.
+// TestMillionEntriesAge: a million entries age, a few or many thousands at a time, while readers
+// and a writer are active. Each of them sees exactly the entries that are not due at its instant.
+// Nobody holds the stream for longer than removing some hundred runs takes.
 func TestMillionEntriesAge(t *testing.T) {
 	count, age := int64(1_000_000), int64(10_000)
 	if slab.OnHeap { // the race detector takes ten times as long

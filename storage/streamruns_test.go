@@ -17,8 +17,8 @@ import (
 
 const coldEntries = 3000
 
-// coldStream makes a stream whose entries are in the data file. Only the last entries are in
-// memory, too.
+// coldStream makes a stream whose entries are in the data file. Only the last entries are also in
+// memory.
 func (h *harness) coldStream(name string) Key {
 	h.t.Helper()
 	k := h.s.Key(0, []byte(name))
@@ -31,20 +31,20 @@ func (h *harness) coldStream(name string) Key {
 	return k
 }
 
-// leave removes all clean runs from memory, including those that were used.
+// leave removes all unchanged runs from memory, including those used recently.
 func (h *harness) leave() {
 	h.s.Manual().Leave(1)
 	h.s.Manual().Leave(1)
 }
 
-// value is a key's stream in memory.
+// value returns a key's stream in memory.
 func (h *harness) value(k Key) *object.Stream {
 	p := h.s.part(k)
 	v, _ := streamIn(p.objectOf(*p.find(p.slot(k), k)).val)
 	return v
 }
 
-// sees checks that a stream has the entries with ids from from on.
+// sees checks that a stream has the entries with the ids from, from+1 and so on.
 func (h *harness) sees(k Key, from, to int) {
 	h.t.Helper()
 	h.stream(k, func(_ *Txn, s *Stream) {
@@ -68,8 +68,8 @@ func (h *harness) sees(k Key, from, to int) {
 	})
 }
 
-// TestAbsentRuns: a stream whose runs are only on disk takes additions and removals, is read,
-// checked, evicted and loaded, and is there after a crash, as any other.
+// TestAbsentRuns: a stream whose runs are only on disk behaves like any other. It can be extended,
+// trimmed, read, checked, evicted and loaded, and survives a crash.
 func TestAbsentRuns(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -105,16 +105,16 @@ func TestAbsentRuns(t *testing.T) {
 	h.check()
 }
 
-// copiesOn reports whether a checkpoint has written all that it has copied of a value, and has more
-// to copy.
+// copiesOn reports whether a checkpoint has written everything that it has copied of a value, and
+// has more to copy.
 func (h *harness) copiesOn(k Key) bool {
 	p := h.s.part(k)
 	o := p.objectOf(*p.find(p.slot(k), k))
 	return !h.s.checkpointer.copying.has(o.id) && o.side != nil && o.side.frozen.Any()
 }
 
-// TestRunsWaitForTheirBatch: a run does not leave memory before the batch is on disk that has its
-// newest elements, however the checkpoint ends, and whatever is renamed beside it.
+// TestRunsWaitForTheirBatch: a run leaves memory only when the batch with its newest elements is on
+// disk, however the checkpoint ends, and even if the key is renamed meanwhile.
 func TestRunsWaitForTheirBatch(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		for _, fails := range []bool{false, true} {
@@ -129,7 +129,7 @@ func TestRunsWaitForTheirBatch(t *testing.T) {
 					addEntries(s, coldEntries+1, 2*coldEntries+1)
 				})
 				h.commit()
-				// So that pending changes are made between two batches.
+				// This makes the checkpoint apply pending changes between two batches.
 				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+1_000_000), Event{}) }, k)
 				steps, between := 0, false
 				h.s.options.Testing.OnStep = func(at datafile.Step) error {
@@ -173,7 +173,7 @@ func TestRunsWaitForTheirBatch(t *testing.T) {
 	}
 }
 
-// TestLoadRuns: runs are read beside others and at once, count in what memory has, and may leave
+// TestLoadRuns: runs are read beside others or at once. They count as memory, and may leave memory
 // again.
 func TestLoadRuns(t *testing.T) {
 	h := newHarness(t)
@@ -244,8 +244,8 @@ func (h *harness) spoil(k Key, id int, remove bool) {
 	}
 }
 
-// TestDamagedRunOnDisk: damage costs the run that it is in, and is said. What else the stream has
-// is there, and it is written on.
+// TestDamagedRunOnDisk: damage loses only the run that it is in, and is reported. The rest of the
+// stream is there, and new entries can be added.
 func TestDamagedRunOnDisk(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		h := newHarness(t)
@@ -289,8 +289,9 @@ func TestDamagedRunOnDisk(t *testing.T) {
 	}
 }
 
-// TestReaderOfRunsThatAreGone: who reads a stream beside others, and finds that its entries are
-// gone from the data file with its key, runs again; who finds damage does not.
+// TestReaderOfRunsThatAreGone: a task reads a stream beside others, and its entries leave the data
+// file together with the key. The task runs again. If it finds damage instead, it does not run
+// again.
 func TestReaderOfRunsThatAreGone(t *testing.T) {
 	for meanwhile, do := range map[string]func(*harness, Key){
 		"damage":   func(h *harness, k Key) { h.spoil(k, 1000, true) },
@@ -342,8 +343,8 @@ func TestReaderOfRunsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestCopiesOfAbsentRuns: a value that is made of one with absent runs has them all, whatever
-// becomes of the other one.
+// TestCopiesOfAbsentRuns: a copied or renamed stream has all runs that were absent from the
+// original, whatever happens to the original.
 func TestCopiesOfAbsentRuns(t *testing.T) {
 	for _, member := range []bool{false, true} {
 		h := newHarness(t)
@@ -371,8 +372,8 @@ func TestCopiesOfAbsentRuns(t *testing.T) {
 	}
 }
 
-// TestFollowerReadsApart: who reads a follower's stream, which goes on as a copy, reads it as it
-// was, or runs again.
+// TestFollowerReadsApart: a follower's stream is copied for a change while a task reads it. The
+// task reads the old state, or runs again.
 func TestFollowerReadsApart(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -401,8 +402,8 @@ func TestFollowerReadsApart(t *testing.T) {
 	pins.Unpin(task)
 }
 
-// TestLargeStreamIsTrimmedAsItIsRead: of a stream that is read from the data file memory never has
-// very much.
+// TestLargeStreamIsTrimmedAsItIsRead: while a stream is read from the data file, only a small part
+// of it is in memory at any time.
 func TestLargeStreamIsTrimmedAsItIsRead(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -437,8 +438,8 @@ func TestLargeStreamIsTrimmedAsItIsRead(t *testing.T) {
 	}
 }
 
-// TestTrimmedReplay: the log has again what an unfinished checkpoint has written of a stream, of
-// which the start has runs in the data file only.
+// TestTrimmedReplay: the log repeats changes of a stream that an unfinished checkpoint has written
+// already. During the replay some runs of the stream are only in the data file.
 func TestTrimmedReplay(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -468,8 +469,8 @@ func TestTrimmedReplay(t *testing.T) {
 	h.check()
 }
 
-// TestRunsLeaveInPlaceOfKeys: above MaxMemory runs of a large stream leave, and its key stays; runs
-// that were used stay longest.
+// TestRunsLeaveInPlaceOfKeys: above MaxMemory runs of a large stream leave memory, and its key
+// stays. Recently used runs leave last.
 func TestRunsLeaveInPlaceOfKeys(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()

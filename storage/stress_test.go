@@ -17,8 +17,8 @@ import (
 	"keyp/ttl"
 )
 
-// stress is a store with all its goroutines, whose memory has room for nothing, so that keys
-// come and go all the time, and writers beside them whose keys expire in part.
+// stress is a store with all its goroutines, and writers that use it, some of whose keys expire.
+// The memory limit is so low that keys leave memory and are loaded again all the time.
 type stress struct {
 	t     *testing.T
 	dir   string
@@ -33,8 +33,8 @@ type stress struct {
 	early  []string // keys of which an event has said before their time that they expired
 }
 
-// tiredClock is the machine's, of which some readings are late, as when the system has let
-// another process go before the reader.
+// tiredClock is the machine's clock, but some readings arrive late, as if the operating system had
+// run another process in between.
 type tiredClock struct{ clock.Machine }
 
 func (c *tiredClock) Now() int64 {
@@ -45,7 +45,7 @@ func (c *tiredClock) Now() int64 {
 	return now
 }
 
-// stressKey is when a key is due, and how often the clock had stepped when it was set.
+// stressKey has a key's deadline, and how often the clock had stepped when the key was set.
 type stressKey struct {
 	deadline int64
 	steps    int
@@ -56,10 +56,10 @@ const (
 	stressOps     = 400 // of a writer in a round
 )
 
-// TestCountsBesideSteps expires keys, and fields of hashes, while loaders, checkpoints, eviction
-// and the reaper work. Meanwhile the clock steps either way, and the store is reopened, also from
-// the remains of a kill. No end is reported before its time. Each count matches the existing keys,
-// and everything due is removed.
+// TestCountsBesideSteps expires keys and fields of hashes while loaders, checkpoints, eviction and
+// the reaper work. Meanwhile the clock steps in either direction, and the store is reopened,
+// sometimes after a kill. No expiry is reported before its time. Each count matches the existing
+// keys, and everything due is removed.
 func TestCountsBesideSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	st := &stress{t: t, dir: testkit.MemoryDir(t), clock: &tiredClock{}, rng: rng,
@@ -137,7 +137,8 @@ func (st *stress) open() {
 	})
 }
 
-// reopen closes the store and opens it again, with a last checkpoint or as a kill leaves it.
+// reopen closes the store and opens it again. It makes a last checkpoint, or leaves the files as a
+// kill does.
 func (st *stress) reopen(save bool) {
 	st.t.Helper()
 	got := st.s.Stats()
@@ -160,17 +161,17 @@ func (st *stress) step(offset int64) {
 	st.offset = offset
 }
 
-// steps is how often the clock has stepped.
+// steps returns how often the clock has stepped.
 func (st *stress) steps() int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return len(st.highs)
 }
 
-// note records when a key will be due that a transaction is about to set, which began after so many
-// steps of the clock: it may have stepped there and back since. The transaction's instant may be
-// from before a step back, and so may the readings of the clock that move the store's time on from
-// there.
+// note records the deadline of a key that a transaction is about to set, and the number of clock
+// steps before the transaction began. The clock may have stepped back and forth since. So the
+// transaction's instant may be from before a step back, and so may the clock readings that advance
+// the store's time after it.
 func (st *stress) note(x *Txn, steps int, key string, deadline int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -196,8 +197,7 @@ func (st *stress) expired(key string) {
 	}
 }
 
-// write sets keys of all kinds, whose names are used once, and does this and that with earlier
-// ones.
+// write sets keys of all kinds with new names, and makes various changes to earlier keys.
 func (st *stress) write(rng *rand.Rand, prefix string) {
 	x := st.s.NewTxn()
 	for i := range stressOps {
@@ -238,7 +238,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 			}
 		}
 		x.End()
-		// So that the clock steps often.
+		// With this pause the clock steps often during the writes.
 		await.Pass(time.Duration(rng.IntN(1000)) * time.Microsecond)
 		if i%16 == 0 {
 			if err := st.s.Log().Commit(); err != nil {
@@ -248,8 +248,8 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 	}
 }
 
-// settled waits until the counts are those of the keys that are there and not due, and has the
-// store prove that all of it agrees.
+// settled waits until the counts agree with the existing keys that are not due, and runs the
+// store's own check.
 func (st *stress) settled() {
 	st.t.Helper()
 	var problem string
@@ -270,9 +270,9 @@ func (st *stress) settled() {
 	}
 }
 
-// miscounted says what is wrong with the counts, if something is at present. Keys expire while it
-// looks at all of them, which takes long on a busy machine: those that have by the time of the
-// counts are in neither.
+// miscounted returns what is wrong with the counts, if anything is at present. It takes long on a
+// busy machine to look at all keys, and some expire meanwhile. Keys that have expired when the
+// counts are read are in neither number.
 func (st *stress) miscounted() string {
 	var names []string
 	err := st.s.Walk(0, func(name []byte, _ object.Type) bool {
@@ -315,7 +315,8 @@ func (st *stress) miscounted() string {
 	return ""
 }
 
-// lastElement is when the last element of a value is due, 0 if one never is.
+// lastElement returns the deadline of the last element of a value that is due, or 0 if one has no
+// deadline.
 func lastElement(it Item) (last int64) {
 	if it.Type() == object.TypeString {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"keyp/ttl"
 )
 
-// Monitoring goes on beside a global transaction, with what it saw before.
+// During a global transaction monitoring continues to report the earlier numbers.
 func TestSurveyBesideGlobal(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -43,8 +43,8 @@ func TestSurveyBesideGlobal(t *testing.T) {
 	}
 }
 
-// Keys are counted by type in steps, in memory and on disk, without those that are due, and a count
-// writes nothing to the log. Beside a global transaction it waits for what that changes.
+// Keys in memory and on disk are counted by type in steps, without those that are due. A count
+// writes nothing to the log. It waits for the shards that a global transaction changes.
 func TestCountTypes(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -103,7 +103,7 @@ func TestCountTypes(t *testing.T) {
 	}
 }
 
-// verifyTypes counts by type what the model has.
+// verifyTypes compares the counts by type with the model.
 func (h *harness) verifyTypes() {
 	h.t.Helper()
 	want := make([]TypeCounts, h.databases)
@@ -123,7 +123,7 @@ func (h *harness) verifyTypes() {
 	}
 }
 
-// Lateness is counted to the microsecond, and only of what was due since the start.
+// Lateness is counted to the microsecond, and only for keys that became due after the start.
 func TestLatenessHistograms(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

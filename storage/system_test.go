@@ -7,8 +7,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestSystem: what the server keeps for itself survives restarts by log and by checkpoint, a
-// compaction, FLUSHALL, SWAPDB and another number of databases; nobody hears of it or counts it.
+// TestSystem: the server's own data survives restarts from the log or a checkpoint, a compaction,
+// FLUSHALL, SWAPDB, and a different number of databases. Nobody gets events of it, and it is in no
+// count.
 func TestSystem(t *testing.T) {
 	h := newHarness(t)
 	var heard int

@@ -11,8 +11,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestWalksLogTime: walks log how far time has come when they pass over something that is due, and
-// not again until something else is.
+// TestWalksLogTime: a walk that skips something due logs the time that it uses. Later walks do not
+// log it again until something else is due.
 func TestWalksLogTime(t *testing.T) {
 	for _, evicted := range []bool{false, true} {
 		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestWalksLogTime(t *testing.T) {
 	}
 }
 
-// looks are all kinds of walks, of which each alone logs the time if the first one does not.
+// looks runs all kinds of walks. Each of them would log the time if the first one did not.
 func (h *harness) looks() {
 	visit := func([]byte, object.Type) {}
 	if _, err := h.s.Scan(0, 0, 1000, visit); err != nil {
@@ -86,8 +86,8 @@ func (h *harness) looks() {
 	})
 }
 
-// TestTimeIsForgotten: once the store's time has followed a clock that stepped back, what is set
-// then lives by it, also after a crash, whatever walks have shown before.
+// TestTimeIsForgotten: after the store's time has followed a clock that stepped back, new keys live
+// by the new time. This holds after a crash, too, whatever walks have shown before.
 func TestTimeIsForgotten(t *testing.T) {
 	for _, saved := range []bool{false, true} {
 		h := newHarness(t)
@@ -109,8 +109,8 @@ func TestTimeIsForgotten(t *testing.T) {
 	}
 }
 
-// TestStopAmidStepBack: a store that stops before all that was due is removed leaves its time
-// where it was.
+// TestStopAmidStepBack: the clock steps back, and the store stops before it has removed all due
+// keys. Its time does not change then.
 func TestStopAmidStepBack(t *testing.T) {
 	h := newHarness(t)
 	start := h.clock.Now()
@@ -131,8 +131,8 @@ func TestStopAmidStepBack(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestStateWithoutTime: a state that an earlier version wrote has no time, or does not say of how
-// many keys an element has a deadline.
+// TestStateWithoutTime: a state written by an earlier version has no time, or no count of the keys
+// with an element that has a deadline.
 func TestStateWithoutTime(t *testing.T) {
 	st := format.State{First: 3, Generation: 4, NextSpace: 5, Shards: 4, Spaces: []uint32{1, 2},
 		Counts: []format.PartCounts{{Space: 1, Shard: 2, Keys: 3, Expires: 4, Timed: 1}}}
@@ -149,8 +149,8 @@ func TestStateWithoutTime(t *testing.T) {
 	}
 }
 
-// TestWalksHeedMemory: of a key that memory knows, a walk hides nothing because of what the data
-// file has of it, and so logs nothing.
+// TestWalksHeedMemory: if a key is in memory, a walk ignores its deadline in the data file. So the
+// walk does not hide the key, and logs nothing.
 func TestWalksHeedMemory(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -17,8 +17,8 @@ import (
 	"keyp/ttl"
 )
 
-// timeline counts the keys of a database in spans, and compares the bounds with the keys of the
-// model, by their next deadlines. exact reports whether all are known.
+// timeline counts the keys of a database in spans, and compares the bounds with the next deadlines
+// of the model's keys. exact reports whether all counts are exact.
 func (h *harness) timeline(v View, db int, from, until Instant, spans int,
 	match func([]byte) bool) (list []DueSpan, exact bool) {
 	h.t.Helper()
@@ -60,7 +60,8 @@ func (h *harness) timeline(v View, db int, from, until Instant, spans int,
 	return list, exact
 }
 
-// verifyTimeline compares counts of spans with the model. A few keys are counted exactly, at last.
+// verifyTimeline compares counts of spans with the model. After some calls, a few keys are counted
+// exactly.
 func (h *harness) verifyTimeline(v View) {
 	h.t.Helper()
 	if h.s.quit.Err() != nil {
@@ -92,7 +93,7 @@ func (h *harness) verifyTimeline(v View) {
 	}
 }
 
-// Each key counts once, at its next deadline, wherever it is.
+// Each key counts once, at its next deadline, whether it is in memory or on disk.
 func TestTimeline(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact, h.s.bounds.dueStep = exactMost, dueStep
@@ -220,8 +221,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// What is due does not count, removed or not, but a key of which only an element is due counts at
-// its next deadline; the log says that something is due before a reply does.
+// Due keys do not count, whether or not they were removed. A key with only a due element counts at
+// its next deadline. The log records that something is due before a reply shows it.
 func TestTimelineLeavesOutDue(t *testing.T) {
 	for _, place := range []string{"in memory", "on disk"} {
 		h := newHarness(t)
@@ -299,8 +300,8 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 	}
 }
 
-// With an open end the bounds of the last span include the keys whose next deadline is not known,
-// also where nothing else is due.
+// If the end is open, the bounds of the last span include the keys whose next deadline is not
+// known, even if nothing else is due.
 func TestTimelineOpenEndUnknown(t *testing.T) {
 	for _, c := range []struct {
 		place          string
@@ -349,9 +350,8 @@ func TestTimelineOpenEndUnknown(t *testing.T) {
 	}
 }
 
-// The bounds hold whatever happens to keys between calls and while names are looked at, with
-// whatever is counted and known of the disk; nothing is lost while the deadlines on disk are being
-// found.
+// The bounds are right whatever happens to keys between calls and while names are matched, and
+// whatever is known of the deadlines on disk. Nothing is lost while these are being found.
 func TestTimelineBesideChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)
@@ -483,8 +483,9 @@ func TestTimelineBesideChanges(t *testing.T) {
 	})
 }
 
-// Deadlines on disk are found once. Then counts are exact without ttl, also of what leaves memory,
-// comes back or expires, as long as they are few, and where they are many where ttl is read.
+// The deadlines on disk are found once. After that the counts include keys that leave memory, come
+// back or expire. They are exact without the bucket ttl if the keys are few, and by reading the
+// bucket if they are many.
 func TestTimelineKnowsDisk(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact = 10
@@ -532,8 +533,8 @@ func TestTimelineKnowsDisk(t *testing.T) {
 	}
 }
 
-// A count of more deadlines than are looked at one by one has bounds, and the sum of all spans is
-// exact in memory.
+// If a count has more deadlines than it may look at one by one, its spans have bounds and
+// estimates. The sum of the estimates is about right.
 func TestTimelineEstimates(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact = 1000
@@ -562,7 +563,7 @@ func TestTimelineEstimates(t *testing.T) {
 	if estimated == 0 || sum < keys*9/10 || sum > keys*11/10 {
 		t.Errorf("%d of %d spans are estimated, %d in all", estimated, len(spans), sum)
 	}
-	// With names all are looked at.
+	// With a pattern for names, all keys are looked at.
 	for _, within := range []bool{false, true} {
 		match := func(name []byte) bool { return bytes.HasPrefix(name, []byte("3:")) }
 		count := func(v View) {
@@ -584,8 +585,8 @@ func TestTimelineEstimates(t *testing.T) {
 	}
 }
 
-// What bins of the disk cannot distinguish is read, as long as it may be few: their deadlines are
-// not always spread evenly.
+// If a span cuts a bin of the deadlines on disk, the deadlines are read, as long as they may be
+// few. They are not always spread evenly within a bin.
 func TestTimelineUnevenOnDisk(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact, h.s.bounds.dueStep = 300, 100
@@ -597,7 +598,8 @@ func TestTimelineUnevenOnDisk(t *testing.T) {
 	}
 	const hour = 3600_000
 	for i := range 4097 {
-		// Bins of a deadline each, which become fewer with hours between their ends.
+		// Each deadline has its own bin at first. Then there are fewer bins, whose ends are hours
+		// apart.
 		at(i, now+hour+int64(i)*hour)
 	}
 	h.saved()
@@ -620,7 +622,7 @@ func TestTimelineUnevenOnDisk(t *testing.T) {
 	}
 }
 
-// Keys that swap their databases are counted in one of them, whenever that happens.
+// Keys whose databases are swapped are counted in one of the two, whenever the swap happens.
 func TestTimelineSwapped(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact, h.s.bounds.dueStep = exactMost, dueStep
@@ -634,7 +636,7 @@ func TestTimelineSwapped(t *testing.T) {
 	for _, place := range []string{"in memory", "on disk"} {
 		for swapAt := 1; swapAt < 2*keys; swapAt += 111 {
 			for _, again := range []int{0, 1, 50} {
-				// For how many further names it is another database's.
+				// again is the number of further names before the databases are swapped back.
 				calls := 0
 				list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1,
 					func([]byte) bool {
@@ -679,7 +681,8 @@ func TestTimelineSwapped(t *testing.T) {
 	}
 }
 
-// A timeline whose database is swapped again and again says that it does not know.
+// A timeline whose database is swapped again and again has bounds that include the counts of both
+// databases.
 func TestTimelineSwappedAgain(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact = exactMost
@@ -698,7 +701,7 @@ func TestTimelineSwappedAgain(t *testing.T) {
 	}
 }
 
-// A timeline waits where a global transaction has a shard, and ends where the store is closed.
+// A timeline waits while a global transaction has a shard, and ends when the store is closed.
 func TestTimelineWaitsForGlobal(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact = exactMost
@@ -740,7 +743,7 @@ func TestTimelineWaitsForGlobal(t *testing.T) {
 	}
 }
 
-// A goroutine finds the rest of the deadlines on disk.
+// A goroutine finds the remaining deadlines on disk.
 func TestTimelineWalksOn(t *testing.T) {
 	h := newHarness(t)
 	now := h.clock.Now()
@@ -771,8 +774,9 @@ func TestTimelineWalksOn(t *testing.T) {
 	}
 }
 
-// BenchmarkTimelineWithin is a timeline within a transaction, for which all others wait: by the
-// most spans there may be, and of names, in memory and on disk. ms/most is the longest.
+// BenchmarkTimelineWithin counts a timeline within a transaction, for which all other clients wait.
+// It uses the maximum number of spans, or a pattern for names, in memory and on disk. ms/most is
+// the longest time.
 func BenchmarkTimelineWithin(b *testing.B) {
 	h := newHarness(b)
 	h.s.bounds.exact, h.s.bounds.dueStep = exactMost, dueStep
@@ -813,8 +817,9 @@ func BenchmarkTimelineWithin(b *testing.B) {
 	}
 }
 
-// A timeline counts no key that a checkpoint under way has deleted: the bucket ttl has its entry
-// until the end, and memory has forgotten the key. The counts that it begins stay right.
+// A timeline does not count a key that the running checkpoint has deleted. The bucket ttl has the
+// key's entry until the checkpoint's end, but the key is not in memory any more. The counts that
+// the timeline begins to keep stay right.
 func TestTimelineDuringCheckpoint(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

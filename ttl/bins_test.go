@@ -23,7 +23,7 @@ func spanOf(t *rapid.T, deadlines []int64, from, through int64, s Span) (n int64
 }
 
 // Counts agree with the deadlines that were added and not removed. They are exact while there are
-// few deadlines, and where the span cuts no bin.
+// few deadlines, and when the span cuts no bin.
 func TestBinsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newBins(rapid.SampledFrom([]int{2, 5, 40, maxBins}).Draw(t, "max"),
@@ -79,8 +79,8 @@ func TestBinsAgainstModel(t *testing.T) {
 	})
 }
 
-// An index counts exactly as long as it may look at entries; it looks at those of its span only,
-// and its bins agree with them.
+// An index counts exactly while it may look at the entries. It looks only at those of its span, and
+// its bins agree with them.
 func TestIndexCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := indexOfDegree(2)
@@ -164,8 +164,8 @@ func TestCheckBins(t *testing.T) {
 	}
 }
 
-// However deadlines are spread, all bins have about the same number, so the bins that a span cuts
-// have few of all.
+// However deadlines are spread, all bins have about the same number. So the bins that a span cuts
+// have only a few of all deadlines.
 func TestBinsAreEven(t *testing.T) {
 	for name, deadline := range map[string]func(i int64) int64{
 		"in order":       func(i int64) int64 { return i },

@@ -13,7 +13,7 @@ const (
 	minSec = minMS / 1000
 )
 
-// The verdicts are those of Redis 7.0.15 for EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
+// The results are those of Redis 7.0.15 for EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
 func TestResolve(t *testing.T) {
 	const now = 1_700_000_000_000
 	for _, c := range []struct {
@@ -60,7 +60,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// The verdicts are those of Redis 7.0.15 for SET, GETEX, SETEX, PSETEX.
+// The results are those of Redis 7.0.15 for SET, GETEX, SETEX, PSETEX.
 func TestFutureDeadline(t *testing.T) {
 	const now = 1_700_000_000_000
 	for _, c := range []struct {
@@ -91,7 +91,7 @@ func TestFutureDeadline(t *testing.T) {
 	}
 }
 
-// One check maps both to the text that clients get.
+// A single check of ErrInvalidTTL maps both errors to the text that clients get.
 func TestInvalidTimestampIsInvalidTTL(t *testing.T) {
 	if !errors.Is(ErrInvalidTimestamp, ErrInvalidTTL) {
 		t.Error("ErrInvalidTimestamp is not an ErrInvalidTTL")

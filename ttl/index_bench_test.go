@@ -9,10 +9,10 @@ import (
 	"github.com/google/btree"
 )
 
-// million is the size at which the index is measured: one shard of a large store.
+// million is the size at which the index is measured, that of one shard of a large store.
 const million = 1 << 20
 
-// indexOfDegree is NewIndex with another degree, to measure the choice.
+// indexOfDegree is NewIndex with a different degree, to measure the choice of degree.
 func indexOfDegree(d int) *Index {
 	return &Index{tree: btree.NewG(d, Entry.Before)}
 }

@@ -23,8 +23,8 @@ func (m indexModel[K]) sorted() []EntryOf[K] {
 	return all
 }
 
-// checkIndex runs random operations on x and a model and compares them after each.
-// Ids and deadlines are few, so that they meet often; degree 2 makes deep trees.
+// checkIndex runs random operations on x and a model, and compares them after each. Ids and
+// deadlines are few, so that they are often equal. Degree 2 makes deep trees.
 func checkIndex[K cmp.Ordered](t *rapid.T, x *IndexOf[K], id func(int) K) {
 	m := indexModel[K]{}
 	anID := rapid.Custom(func(t *rapid.T) K { return id(rapid.IntRange(0, 60).Draw(t, "id")) })
@@ -110,7 +110,7 @@ func TestWindowAgainstModel(t *testing.T) {
 	})
 }
 
-// An id or name that is the zero value of its type is one like any other.
+// An id or name that is the zero value of its type is treated like any other.
 func TestIndexZeroID(t *testing.T) {
 	x := NewIndex()
 	x.Set(0, None, 7)

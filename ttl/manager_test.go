@@ -12,8 +12,8 @@ import (
 	"keyp/internal/clock"
 )
 
-// The interface of the Keyp TTL design as far as commands need it. Its IsExpired, CleanupExpired
-// and RestoreTTL are the store's: see doc.go.
+// This is the interface of the Keyp TTL design as far as commands need it. Its methods IsExpired,
+// CleanupExpired and RestoreTTL belong to the store: see doc.go.
 var _ interface {
 	SetExpire(key string, n int64, unit Unit, cond Condition) (int, error)
 	SetExpireAt(key string, timestamp int64, unit Unit, cond Condition) (int, error)
@@ -22,7 +22,7 @@ var _ interface {
 	Persist(key string) int
 } = Manager[string]{}
 
-// startOfTime is where the tests' clocks stand.
+// startOfTime is the time at which the tests' clocks start.
 const startOfTime = 1_700_000_000_000
 
 // modelKeys is the simplest possible store. restart keeps only what is on disk: values and

@@ -15,7 +15,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// shard is a Source with an Index under a lock, as storage has it.
+// shard is a Source with an Index under a lock, as in storage.
 type shard struct {
 	clock clock.Clock
 	batch int // keys that fit into the budget
@@ -119,7 +119,7 @@ func (s *stage) set(shard int, id uint64, old, new int64) {
 	}
 }
 
-// reaped is how many keys have been removed.
+// reaped returns how many keys have been removed.
 func (s *stage) reaped() (n int64) {
 	for _, sh := range s.shards {
 		n += sh.gone.Load()
@@ -141,7 +141,7 @@ func (s *stage) asleep(target int64) {
 	})
 }
 
-// remaining waits until want keys remain, and proves that none went early.
+// remaining waits until want keys remain, and checks that none was removed early.
 func (s *stage) remaining(want int) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("%d keys remain", want), func() bool {
@@ -167,7 +167,7 @@ func (s *stage) remaining(want int) {
 
 func (s *stage) advance(ms int64) { s.clock.Advance(time.Duration(ms) * time.Millisecond) }
 
-// pass makes the reaper look at everything once more, from the start.
+// pass makes the reaper look at all shards once more, from the start.
 func (s *stage) pass() {
 	s.t.Helper()
 	for range 2 { // the second token is taken after the pass of the first
@@ -334,7 +334,7 @@ func TestReaperTakesTurns(t *testing.T) {
 	}
 }
 
-// A pause takes effect after the batch that runs, also in the middle of a round.
+// A pause takes effect after the running batch, also in the middle of a round.
 func TestReaperPauseBetweenBatches(t *testing.T) {
 	s := newStage(t, 3)
 	defer s.stop()
@@ -349,8 +349,8 @@ func TestReaperPauseBetweenBatches(t *testing.T) {
 	s.remaining(2)
 }
 
-// unseen gets its first deadline at the worst moment: after the reaper has read its deadline, and
-// before the reaper publishes until when it will sleep.
+// unseen gets its first deadline at the worst moment: after the reaper has read the deadline of
+// unseen, and before it publishes until when it will sleep.
 type unseen struct {
 	reaper *Reaper
 	looks  int
@@ -435,7 +435,7 @@ func TestReaperWithoutSources(t *testing.T) {
 	s.stop()
 }
 
-// Commands set deadlines from all sides while time continues; each key goes once.
+// Several goroutines set deadlines while time continues. Each key is removed once.
 func TestReaperConcurrent(t *testing.T) {
 	const shards, setters, keys = 4, 3, 400
 	s := newStage(t, shards)
@@ -462,8 +462,8 @@ func TestReaperConcurrent(t *testing.T) {
 	}
 }
 
-// With the real clock, keys are removed soon, and none early. The scheduler decides how late, so
-// the lateness is only logged.
+// With the real clock, keys are removed soon, and none early. The scheduler determines the
+// lateness, so it is only logged.
 func TestReaperSystemClock(t *testing.T) {
 	const keys = 200
 	s := newStageOn(t, clock.System, 2)

@@ -83,7 +83,7 @@ func (s *served) get(path string) (status int, body string) {
 	return fetch(s.t, s.request(path, "", ""))
 }
 
-// metrics are the samples of a scrape: 'name{labels}' with its value.
+// metrics returns the samples of a scrape: 'name{labels}' with its value.
 func (s *served) metrics() map[string]float64 {
 	s.t.Helper()
 	status, text := s.get("/metrics")
@@ -180,7 +180,7 @@ func TestNoProfiles(t *testing.T) {
 	}
 }
 
-// What happens shows in the metrics, and every number of INFO has one.
+// Events are visible in the metrics, and every number of INFO has a metric.
 func TestMetrics(t *testing.T) {
 	s := keyp(t, "--notify-keyspace-events", "Ex", "--expired-events-delay", "0")
 	ctx, c := await.Context(t), s.Client(3)
@@ -273,12 +273,12 @@ func TestMetrics(t *testing.T) {
 	sound(t, s)
 }
 
-// ofGroups reports whether a metric is there for members of a group only: TestGroupMetrics has
-// those.
+// ofGroups reports whether only members of a group have a metric. TestGroupMetrics checks these
+// metrics.
 func ofGroups(m *metric) bool { return strings.HasPrefix(m.name, "keyp_group_") }
 
-// notShown are INFO's fields without a metric, with the reason. Those of the sections commandstats,
-// errorstats, latencystats and keyspace are series of metrics with labels.
+// notShown lists INFO's fields without a metric, with the reason. The fields of the sections
+// commandstats, errorstats, latencystats and keyspace have metrics with labels.
 var notShown = map[string]string{
 	"instantaneous_ops_per_sec": "a rate, which Prometheus computes",
 	"instantaneous_input_kbps":  "likewise", "instantaneous_output_kbps": "likewise",
@@ -438,8 +438,8 @@ func TestBesideScript(t *testing.T) {
 	}
 }
 
-// Connections that send nothing, or a part of a head, do not keep others out. Requests in progress
-// end when the server stops.
+// Connections that send nothing, or only a part of a head, do not keep others out. Requests in
+// progress end when the server stops.
 func TestCrowd(t *testing.T) {
 	s := keyp(t)
 	dial := func(text string) *await.Conn {
@@ -460,7 +460,7 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	for _, conn := range asked {
-		// While all connections have a request under way nobody else gets one.
+		// While all connections have a request in progress, nobody else gets one.
 		_, _ = io.Copy(io.Discard, conn) // it may be closed to make room
 	}
 	if status, body := s.get("/healthz"); status != 200 {
@@ -475,14 +475,14 @@ func TestCrowd(t *testing.T) {
 	if _ = answer.Body.Close(); answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a head of %d bytes: %s", 2*headBytes, answer.Status)
 	}
-	// One profile at a time, and none that lasts for hours.
+	// Only one profile is made at a time, and none that lasts for hours.
 	if status, _ := s.get("/debug/pprof/profile?seconds=4000"); status != 400 {
 		t.Errorf("an endless profile: %d", status)
 	}
-	// The server may have closed the one that was silent for longest.
+	// The server may have closed the connection that was silent for longest.
 	http.DefaultClient.CloseIdleConnections()
 	await.Until(t, "the profile is being made", func() bool {
-		// Refused if the last look has not ended.
+		// The request is refused if the previous one has not ended.
 		dial("GET /debug/pprof/trace?seconds=290 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		status, _ := s.get("/debug/pprof/cmd")
 		return status == 503

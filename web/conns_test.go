@@ -15,8 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// A new connection takes the place of the one that has been silent for longest, never that of one
-// with a request under way.
+// A new connection takes the place of the one that has been silent for longest, but never of one
+// with a request in progress.
 func TestConns(t *testing.T) {
 	c := newConns(3)
 	conn := func() net.Conn {
@@ -98,7 +98,7 @@ func TestConnsTLS(t *testing.T) {
 	}
 }
 
-// Any number of requests whose body does not come are refused at once, and do not keep others out.
+// Any number of requests whose bodies never arrive are refused at once, and do not keep others out.
 func TestUnsentBodies(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	plain := keyp(t)

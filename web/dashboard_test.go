@@ -181,7 +181,7 @@ func (h *harness) stream(user string) *stream {
 	return &stream{lines, h.t, stop}
 }
 
-// next is the next message; false at the end.
+// next returns the next message, or false at the end.
 func (s *stream) next() (m message, ok bool) {
 	s.t.Helper()
 	for s.Scan() {
@@ -319,8 +319,8 @@ func TestMinutes(t *testing.T) {
 	}
 }
 
-// A message compares readings: rates are a second's, and a counter that started from 0 again is not
-// negative.
+// A message compares two readings. Rates are per second, and a counter that started from 0 again
+// does not give a negative number.
 func TestRise(t *testing.T) {
 	if rise(7, 5) != 2 || rise(3, 5) != 3 {
 		t.Error("a counter")

@@ -70,7 +70,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// merged has bars with the same number as one.
+// merged adds up the bars with the same number.
 func merged(bars [][]int64) map[int64]int64 {
 	by := map[int64]int64{}
 	for _, bar := range bars {
@@ -171,7 +171,7 @@ func TestDueOnDisk(t *testing.T) {
 	h.want("/metrics", 200, `keyp_keys_due{within="day"} 2`)
 }
 
-// The latest deadlines there may be are counted and listed, in memory and on disk.
+// The latest possible deadlines are counted and listed, in memory and on disk.
 func TestDueAtTheEnd(t *testing.T) {
 	deadlines := map[string]int64{"a": math.MaxInt64 / 2, "b": math.MaxInt64 - 1,
 		"c": math.MaxInt64}
@@ -209,7 +209,7 @@ func TestDueAtTheEnd(t *testing.T) {
 			t.Errorf("%s keys are due, with %d in memory", got, resident)
 		}
 		for _, until := range []string{"9223372036854775807", "9223372036854776000"} {
-			// The second is what a browser has of the first.
+			// The second URL has the number as a browser rounds it.
 			var list dueKeys
 			_, body := h.read("/dashboard/due?db=0&from=1&until="+until, "")
 			if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Keys) != 3 ||
@@ -220,7 +220,7 @@ func TestDueAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestDueEmptyName: a key may have the empty name, which is no null to the page.
+// TestDueEmptyName: a key may have the empty name, which the page must not get as null.
 func TestDueEmptyName(t *testing.T) {
 	text, err := json.Marshal(listed([]storage.DueKey{{At: 5}}))
 	if want := `[{"name":"","at":5,"element":false}]`; string(text) != want || err != nil {

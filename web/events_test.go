@@ -24,7 +24,7 @@ func (s *served) events(user string) (*http.Response, *bufio.Scanner) {
 	return answer, bufio.NewScanner(answer.Body)
 }
 
-// next is the next message with events; false at the end.
+// nextEvents returns the next message with events, or false at the end.
 func nextEvents(t *testing.T, lines *bufio.Scanner) (m eventsMessage, ok bool) {
 	t.Helper()
 	for lines.Scan() {
@@ -38,7 +38,7 @@ func nextEvents(t *testing.T, lines *bufio.Scanner) (m eventsMessage, ok bool) {
 	return m, false
 }
 
-// Events come to users who may subscribe to them, some of each second and the number of the others.
+// Users who may subscribe to events get some events of each second, and the number of the others.
 func TestEvents(t *testing.T) {
 	s := keyp(t, "--notify-keyspace-events", "KEA", "--user", "u", "on", ">u", "-@all",
 		"+psubscribe", "allchannels",

@@ -11,7 +11,7 @@ import (
 	"keyp/internal/testkit/fakegroup"
 )
 
-// inGroup gives a harness a group of three; it is the first one.
+// inGroup returns a harness that is the first member of a group of three.
 func inGroup(t *testing.T) (*harness, *fakegroup.Group) {
 	h := listen(t, "--cluster-enabled", "yes")
 	g := fakegroup.New(1)
@@ -62,8 +62,8 @@ func TestReadyInGroup(t *testing.T) {
 	}
 }
 
-// TestReadyWithoutMajority: an uncommitted log is no defect of a member without a majority, but it
-// is one of the member with the lease.
+// TestReadyWithoutMajority: for a member without a majority, an uncommitted log is no defect. For
+// the member with the lease it is one.
 func TestReadyWithoutMajority(t *testing.T) {
 	h, g := inGroup(t)
 	g.Become(commands.Leader, 1, 1)
@@ -84,8 +84,8 @@ func TestReadyWithoutMajority(t *testing.T) {
 	}
 }
 
-// TestGroupMetrics: each metric of the group is there, and each has INFO's field if the table names
-// one.
+// TestGroupMetrics: a member of a group has each metric of the group. A server without a group has
+// none.
 func TestGroupMetrics(t *testing.T) {
 	h, g := inGroup(t)
 	g.Lease.Store(7)
@@ -134,7 +134,7 @@ func TestGroupMetrics(t *testing.T) {
 	}
 }
 
-// TestGroupOfDashboard: the page gets the state of the group. A server that is alone offers none.
+// TestGroupOfDashboard: the page gets the state of the group. A server without a group sends none.
 func TestGroupOfDashboard(t *testing.T) {
 	h, g := inGroup(t)
 	g.Become(commands.Follower, 2, 7)

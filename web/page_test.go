@@ -26,7 +26,7 @@ const (
 	dashboard     = "../deploy/grafana/keyp.json"
 )
 
-// TestMonitoringPage: the page has every metric, as the table says.
+// TestMonitoringPage: the page has every metric, as in the table.
 func TestMonitoringPage(t *testing.T) {
 	have, err := os.ReadFile(metricsPage)
 	if err != nil {
@@ -74,7 +74,7 @@ func promtool(t *testing.T, text string, args ...string) {
 	}
 }
 
-// expressions are the PromQL expressions of the dashboard's panels and variables.
+// expressions returns the PromQL expressions of the dashboard's panels and variables.
 func expressions(t *testing.T) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile(dashboard)
@@ -181,7 +181,7 @@ func unknownMetric(use string) string {
 	return ""
 }
 
-// TestTable: each metric is read in one way, and is named as Prometheus has it.
+// TestTable: each metric is read in exactly one way, and its name follows the rules of Prometheus.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range metrics {

@@ -45,8 +45,8 @@ func (s *served) token(user string) string {
 	return opened.Token
 }
 
-// Commands run as their user, on a connection like any other, and only if the user has opened the
-// page of this server.
+// Commands run with the rights of their user, on a connection like any other, and only if the user
+// has opened the page of this server.
 func TestRun(t *testing.T) {
 	s := keyp(t, "--requirepass", "default", "--user", "u", "on", ">u", "-@all", "+getrange",
 		"+pexpire", "+pttl", "~mine:*")

@@ -345,8 +345,8 @@ func TestUncommitted(t *testing.T) {
 	h.want("/readyz", 503, "not ready: the disk is full")
 }
 
-// With ready-archive-age a server is not ready while its archive lacks something for longer than
-// that.
+// With ready-archive-age, a server is not ready if its archive has lacked something for longer than
+// the setting.
 func TestReadyByArchive(t *testing.T) {
 	h := listen(t)
 	var works atomic.Bool
@@ -380,7 +380,7 @@ func TestReadyByArchive(t *testing.T) {
 	})
 }
 
-// Everybody may see that the disk fails, and nobody may see paths or the store's errors about its
+// Everybody may see that the disk fails. Nobody may see paths, or the store's errors about its
 // files.
 func TestReadyHidesPaths(t *testing.T) {
 	h := listen(t)
@@ -531,7 +531,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A stream from another machine ends when a user becomes one who needs no password.
+// A stream from another machine ends when some user no longer needs a password.
 func TestStreamIsGuarded(t *testing.T) {
 	h := listen(t, "--http-protected", "no", "--requirepass", "secret")
 	h.load()
@@ -602,7 +602,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// A deadline that is very far away counts in the mean as docs/reference/redis.md says.
+// A deadline that is very far away counts in the mean as docs/reference/redis.md describes.
 func TestAverageOfFarDeadlines(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -614,7 +614,7 @@ func TestAverageOfFarDeadlines(t *testing.T) {
 	}
 }
 
-// Databases beyond the 64th are one.
+// Databases beyond the 64th are counted together.
 func TestPopulations(t *testing.T) {
 	var list []storage.Population
 	for db := range 70 {

@@ -14,7 +14,7 @@ import (
 	"keyp/resp"
 )
 
-// counted waits for the count of a span by a user, until it has so many in all.
+// counted waits until a user's count of a span has the given total.
 func (h *harness) counted(query, user string, want int64) (c dueBars) {
 	h.t.Helper()
 	await.Until(h.t, fmt.Sprintf("%s has %d", query, want), func() bool {
@@ -111,8 +111,8 @@ func TestSpanSample(t *testing.T) {
 	}
 }
 
-// A span that is no longer requested is not counted. A user's spans are bounded: a new one replaces
-// one that is on no screen.
+// A span that is no longer requested is not counted. The number of a user's spans is bounded: a new
+// one replaces one that is on no screen.
 func TestSpansAreBounded(t *testing.T) {
 	h := listen(t)
 	h.load()

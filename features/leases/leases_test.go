@@ -72,8 +72,8 @@ func (h *harness) grant(name string) (token uint64) {
 	return token
 }
 
-// TestKeepsNoArgument: the owner's name that a lease is granted with is part of a buffer that is
-// used again.
+// TestKeepsNoArgument: a lease keeps its own copy of the owner's name, as the argument is part of a
+// buffer that is reused.
 func TestKeepsNoArgument(t *testing.T) {
 	h := newHarness(t).open()
 	defer h.close()
@@ -90,8 +90,9 @@ func TestKeepsNoArgument(t *testing.T) {
 	}
 }
 
-// TestRestoreRaisesTokens: a lease that is granted after a restore has a token above those that
-// were granted after the backup, also where the clock is behind what it was then.
+// TestRestoreRaisesTokens: a lease that is granted after a restore has a higher token than all
+// leases that were granted after the backup. This also holds if the clock is earlier than it was
+// then.
 func TestRestoreRaisesTokens(t *testing.T) {
 	h := newHarness(t).open()
 	h.grant("before")
@@ -125,7 +126,7 @@ func TestRestoreRaisesTokens(t *testing.T) {
 	}
 }
 
-// captured is a leader's log, and what the leader has appended to it.
+// captured is the log of a leader that also collects the appended batches.
 type captured struct {
 	storage.Journal
 	batches *[][]byte
@@ -141,8 +142,8 @@ func (c captured) AppendKeeping(pieces [][]byte) uint64 {
 	return c.Journal.AppendKeeping(pieces)
 }
 
-// TestNewLeader: a new leader's tokens are above those of the leader before it, whose reservations
-// it has, also where its clock is behind.
+// TestNewLeader: a new leader's tokens are higher than those of the previous leader, even if its
+// clock is behind. The new leader has the previous leader's reserved tokens.
 func TestNewLeader(t *testing.T) {
 	leader, follower := newHarness(t), newHarness(t)
 	var batches [][]byte

@@ -70,7 +70,7 @@ func (h *harness) reopen() {
 	h.open()
 }
 
-// crash ends the store as a power cut would, and opens it again.
+// crash stops the store as a power failure would, and opens it again.
 func (h *harness) crash(rng *rand.Rand) {
 	h.t.Helper()
 	crashed := h.fs.Crash(rng)
@@ -112,7 +112,7 @@ func (h *harness) puts(db int, key, val string, deadline int64) {
 	h.do(func(t *storage.Txn) { t.SetString(k, []byte(val), ttl.At(deadline), storage.Event{}) }, k)
 }
 
-// looks looks a key up.
+// looks looks up a key of database 0.
 func (h *harness) looks(key string) (there bool) {
 	h.t.Helper()
 	k := h.key(0, key)
@@ -145,7 +145,7 @@ func (h *harness) check() {
 	}
 }
 
-// rule makes a rule, whose stream is named as it is.
+// rule makes a rule. By default its stream is named after the rule.
 func (h *harness) rule(r Rule) {
 	h.t.Helper()
 	if r.Stream == nil {
@@ -163,14 +163,14 @@ func (h *harness) drop(name string) (ok bool, err error) {
 	return ok, err
 }
 
-// report removes what is due and moves the entries.
+// report removes the keys and elements that are due, and moves the entries to the streams.
 func (h *harness) report() {
 	h.s.Reap()
 	h.o.Move()
 }
 
-// reported returns what is in a stream, each entry as "name=value name=value …", without the rule,
-// the database, and the time of removal.
+// reported returns the entries of a stream, each as "name=value name=value …". It leaves out the
+// rule, the database and the time of removal.
 func (h *harness) reported(db int, stream string) (list []string) {
 	h.t.Helper()
 	h.stream(h.key(db, stream), func(_ *storage.Txn, v *storage.Stream) {
@@ -215,7 +215,7 @@ type pair struct {
 	sent             int      // of them
 }
 
-// capture is a leader's log, which keeps what is appended for the follower.
+// capture is the log of a leader that also keeps the appended batches for the follower.
 type capture struct {
 	*wal.Log
 	to *pair
@@ -251,7 +251,7 @@ func (p *pair) close() {
 	p.follower.close()
 }
 
-// send makes the follower apply the batches that it lacks.
+// send applies the batches that the follower lacks.
 func (p *pair) send() {
 	f := p.follower
 	f.t.Helper()

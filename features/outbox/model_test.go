@@ -15,13 +15,13 @@ import (
 	"keyp/ttl"
 )
 
-// name names a key.
+// name identifies a key.
 type name struct {
 	db  int
 	key string
 }
 
-// failer ends a run of rapid where a harness ends a test.
+// failer makes a harness fail a run of rapid instead of the test.
 type failer struct {
 	testing.TB
 	rt *rapid.T
@@ -29,12 +29,12 @@ type failer struct {
 
 func (f failer) Fatalf(format string, args ...any) { f.rt.Fatalf(format, args...) }
 
-// model says which values there are, and which have expired. Each value that is set is
-// another one.
+// model knows which values exist, and which have expired. All values that are set are different.
 type model struct {
 	keys     map[name]map[string]timedValue // by field; a string has the field ""
 	reported map[string]bool                // values that have expired
-	// That have perhaps: their database, or that of the stream, was emptied.
+	// either contains values that may be reported or not, because their database or that of the
+	// stream was emptied.
 	either map[string]bool
 }
 
@@ -52,7 +52,7 @@ func (m *model) clone() *model {
 	return c
 }
 
-// settle removes everything that is due from the model, and notes it as reported.
+// settle removes all values that are due from the model, and marks them as reported.
 func (m *model) settle(now int64) {
 	for n, fields := range m.keys {
 		for f, v := range fields {
@@ -67,7 +67,7 @@ func (m *model) settle(now int64) {
 	}
 }
 
-// machine runs random operations beside a model.
+// machine runs random operations on a store, and the same operations on a model.
 type machine struct {
 	h        *harness
 	rt       *rapid.T
@@ -86,7 +86,7 @@ func (x *machine) name(rt *rapid.T) name {
 
 func (x *machine) key(n name) storage.Key { return x.h.s.Key(n.db, []byte(n.key)) }
 
-// next is a value that there was not yet, with a deadline or none.
+// next returns a new value, with or without a deadline.
 func (x *machine) next(rt *rapid.T) timedValue {
 	x.values++
 	v := timedValue{val: fmt.Sprint("v", x.values)}
@@ -98,7 +98,8 @@ func (x *machine) next(rt *rapid.T) timedValue {
 
 func (x *machine) done() { x.since = append(x.since, x.m.clone()) }
 
-// settled is the model with what is due now reported, as a command finds it that locks a key.
+// settled returns the model after all values that are due now are reported. This is the state that
+// a command finds after it has locked a key.
 func (x *machine) settled() *model {
 	x.m.settle(x.h.clock.Now())
 	return x.m
@@ -153,7 +154,7 @@ func (x *machine) rename(rt *rapid.T) {
 	x.done()
 }
 
-// passed gives a string a deadline that has passed.
+// passed gives a string a deadline in the past.
 func (x *machine) passed(rt *rapid.T) {
 	n := x.name(rt)
 	m := x.settled()
@@ -194,8 +195,8 @@ func (x *machine) swap(*rapid.T) {
 	x.done()
 }
 
-// rule replaces a rule: with another stream, and with other settings that leave unchanged what is
-// reported.
+// rule replaces a rule by one with another stream or other settings. The new settings do not change
+// what is reported.
 func (x *machine) rule(rt *rapid.T) {
 	db := rapid.IntRange(0, 1).Draw(rt, "db")
 	x.h.rule(ruleOf(db, rapid.IntRange(0, 1).Draw(rt, "stream")))
@@ -207,8 +208,7 @@ func ruleOf(db, stream int) Rule {
 		MaxValue: 100, Stream: fmt.Append(nil, "stream", stream)}
 }
 
-// block puts a string in place of a stream, whose entries are gone: what expires waits, until
-// unblock.
+// block replaces a stream, and so its entries, by a string. Entries of expiries wait until unblock.
 func (x *machine) block(rt *rapid.T) {
 	k := x.h.s.Key(rapid.IntRange(0, 1).Draw(rt, "db"),
 		fmt.Append(nil, "stream", rapid.IntRange(0, 1).Draw(rt, "stream")))
@@ -221,7 +221,7 @@ func (x *machine) block(rt *rapid.T) {
 	x.done()
 }
 
-// unblock deletes what is no stream.
+// unblock deletes the strings that block has put in place of streams.
 func (x *machine) unblock() {
 	blocked := false
 	for db := range 2 {
@@ -239,7 +239,8 @@ func (x *machine) unblock() {
 	}
 }
 
-// again deletes a rule, which writes what waits where that can be written, and makes it again.
+// again deletes a rule and makes it again. The deletion writes the waiting entries if their stream
+// can be written.
 func (x *machine) again(rt *rapid.T) {
 	db := rapid.IntRange(0, 1).Draw(rt, "db")
 	x.unblock()
@@ -262,7 +263,7 @@ func (x *machine) advance(rt *rapid.T) {
 	x.done()
 }
 
-// reapOne makes one shard, or what is on disk, remove something.
+// reapOne removes some of the due keys of one shard, or of those on disk.
 func (x *machine) reapOne(rt *rapid.T) {
 	x.h.s.Manual().ReapSome(rapid.IntRange(0, x.h.s.Shards()).Draw(rt, "source"))
 }
@@ -292,7 +293,7 @@ func (x *machine) crash(rt *rapid.T) {
 	x.commit(rt)
 }
 
-// look reads all values, and how often each was reported.
+// look reads all values and counts how often each was reported.
 func (x *machine) look(rt *rapid.T) (there, reported map[string]int) {
 	h := x.h
 	there, reported = map[string]int{}, map[string]int{}
@@ -331,8 +332,8 @@ func (x *machine) look(rt *rapid.T) (there, reported map[string]int) {
 	return there, reported
 }
 
-// verify compares all values, and what was reported, with one of some states, which is the model's
-// from then on.
+// verify compares all values and all reports with several possible states. The state that matches
+// becomes the model's.
 func (x *machine) verify(rt *rapid.T, states []*model) {
 	there, reported := x.look(rt)
 	for val, times := range reported {
@@ -375,8 +376,8 @@ func (m *model) differs(there, reported map[string]int) string {
 	return ""
 }
 
-// TestModel: whatever happens, each value that expires is reported once, and no other is:
-// with crashes, restarts, evictions and other rules meanwhile.
+// TestModel: each value that expires is reported once, and no other value is reported. This holds
+// across crashes, restarts, evictions and changes of rules.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	crashes, expiries := 0, 0

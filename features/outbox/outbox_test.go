@@ -69,8 +69,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestOfDue: what a command does to a key that is due comes after its expiry, but for what
-// empties the database.
+// TestOfDue: a key that is due expires, and is reported, before a command changes it. Commands that
+// empty the database are the exception.
 func TestOfDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -104,8 +104,8 @@ func TestOfDue(t *testing.T) {
 	h.check()
 }
 
-// TestElementsBefore: elements that were due before their key are reported, whoever removes
-// the key; others are not.
+// TestElementsBefore: elements that were due before their key are reported, no matter how the key
+// is removed. Elements with later deadlines are not reported.
 func TestElementsBefore(t *testing.T) {
 	for _, how := range []string{"lookup", "reaper", "disk"} {
 		t.Run(how, func(t *testing.T) {
@@ -137,7 +137,8 @@ func TestElementsBefore(t *testing.T) {
 	}
 }
 
-// TestPassed: a deadline that has passed is an expiry, with the deadline as it was given.
+// TestPassed: setting a deadline in the past counts as an expiry, and the entry has the deadline as
+// it was given.
 func TestPassed(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -158,8 +159,8 @@ func TestPassed(t *testing.T) {
 	h.check()
 }
 
-// TestOrder: entries are in the order of deadlines, whoever removes a key first, and after a
-// stop.
+// TestOrder: entries are in the order of their deadlines, no matter which key is removed first.
+// This also holds after a restart.
 func TestOrder(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -189,8 +190,8 @@ func TestOrder(t *testing.T) {
 	h.check()
 }
 
-// TestLargeValues: the reaper looks at the clock between large values that it copies into
-// entries, and so does not keep a shard locked for many of them.
+// TestLargeValues: the reaper checks the clock between large values that it copies into entries, so
+// it does not keep a shard locked for many of them.
 func TestLargeValues(t *testing.T) {
 	h := newHarness(t)
 	h.rule(Rule{Name: "r", Pattern: []byte("k*"), Elements: true, MaxValue: 1 << 20})
@@ -223,7 +224,8 @@ func TestLargeValues(t *testing.T) {
 	}
 }
 
-// TestHolds: of what is in a queue only what has nothing before it is moved.
+// TestHolds: an entry is moved from the queue only after the keys with earlier deadlines are
+// removed.
 func TestHolds(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -243,7 +245,7 @@ func TestHolds(t *testing.T) {
 		"key=k2{tag} type=string deadline=2", "key=k3{tag} type=string deadline=3")
 }
 
-// TestStuckShard: what is due and cannot be removed does not block others for long.
+// TestStuckShard: a key that is due and cannot be removed does not delay other entries for long.
 func TestStuckShard(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -261,8 +263,9 @@ func TestStuckShard(t *testing.T) {
 	h.wantReported("later", 0, "stream:r", "key=k type=string deadline=10")
 }
 
-// TestDeleteRepaired: what waits is not lost with a rule whose stream could not be written a
-// moment ago, and can be by now. Where it cannot, the rule goes however much waits.
+// TestDeleteRepaired: deleting a rule writes its waiting entries if the stream, which could not be
+// written a moment ago, is writable by now. If it is not, the rule is deleted no matter how much
+// waits.
 func TestDeleteRepaired(t *testing.T) {
 	h := newHarness(t)
 	stream := h.s.Key(0, []byte("stream:r"))
@@ -294,8 +297,8 @@ func TestDeleteRepaired(t *testing.T) {
 	h.check()
 }
 
-// TestLargeEntries: writes are refused, and DEL fails, as well when fewer entries wait that
-// are large.
+// TestLargeEntries: a few large entries that wait are enough for writes to be refused, and for the
+// deletion of the rule to fail.
 func TestLargeEntries(t *testing.T) {
 	h := newHarness(t)
 	h.rule(Rule{Name: "r", Pattern: []byte("k*"), MaxValue: 1 << 20})
@@ -339,8 +342,8 @@ func TestLargeEntries(t *testing.T) {
 	}
 }
 
-// TestStream: entries wait while the stream cannot be written: other rules go on, and writes
-// are refused when too many wait.
+// TestStream: entries wait while their stream cannot be written. Other rules continue, and writes
+// are refused when too many entries wait.
 func TestStream(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -387,7 +390,7 @@ func TestStream(t *testing.T) {
 	h.check()
 }
 
-// TestPinned: a stream that a job reads does not change meanwhile.
+// TestPinned: a stream does not change while a task reads it.
 func TestPinned(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -412,8 +415,8 @@ func TestPinned(t *testing.T) {
 		"key=k2 type=string deadline=2")
 }
 
-// TestTrim: without MAXLEN the stream loses what all groups have acknowledged, and nothing
-// else; with it what is lost is counted.
+// TestTrim: without MAXLEN the stream loses only the entries that all groups have acknowledged.
+// With MAXLEN the lost entries are counted.
 func TestTrim(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -488,7 +491,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestDelete: what waits is written before the rule goes, if it can be.
+// TestDelete: deleting a rule first writes its waiting entries if possible.
 func TestDelete(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -530,9 +533,9 @@ func TestDelete(t *testing.T) {
 	h.check()
 }
 
-// TestOneBatch: the removal and its entry are in one batch of the log, and so are leaving the
-// queue and coming into the stream: whatever part of the log a crash leaves, the key is there or is
-// reported, once.
+// TestOneBatch: the removal of a key and its entry are in one batch of the log. The entry's move
+// from the queue to the stream is in one batch too. So after a crash, wherever the log is cut off,
+// each key exists or is reported once.
 func TestOneBatch(t *testing.T) {
 	for _, how := range []string{"reaper", "lookup", "window", "elements"} {
 		t.Run(how, func(t *testing.T) {
@@ -548,8 +551,8 @@ func TestOneBatch(t *testing.T) {
 	}
 }
 
-// cutShort expires keys, and crashes the store when the log contains some batches of that. done
-// reports that there were no more.
+// cutShort expires keys, and crashes the store when the log contains the given number of batches of
+// these expiries. It returns true if there are no more batches.
 func cutShort(t *testing.T, how string, batches uint64) (done bool) {
 	h := newHarness(t)
 	defer h.close()
@@ -623,7 +626,7 @@ func cutShort(t *testing.T, how string, batches uint64) (done bool) {
 	return done
 }
 
-// TestFullDisk: where the disk is full entries wait, and come when there is room.
+// TestFullDisk: entries wait while the disk is full, and are written once there is room.
 func TestFullDisk(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
@@ -640,8 +643,8 @@ func TestFullDisk(t *testing.T) {
 	h.wantReported("with room", 0, "stream:r", "key=k type=string deadline=1")
 }
 
-// TestBesideBackground: from the moment at which a store has become a follower's, the mover logs
-// nothing, and each expiry is reported once by the leader that it becomes again.
+// TestBesideBackground: once a store is a follower, the mover logs nothing. After the store becomes
+// a leader again, each expiry is reported once.
 func TestBesideBackground(t *testing.T) {
 	h := opened(t, func(o *storage.Options) {
 		o.NoBackground = false
@@ -684,7 +687,7 @@ func TestBesideBackground(t *testing.T) {
 	}
 }
 
-// TestEntry: an entry reads as it was written.
+// TestEntry: an encoded entry decodes to the same entry.
 func TestEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := entry{
@@ -714,7 +717,8 @@ func TestEntry(t *testing.T) {
 	})
 }
 
-// BenchmarkReport expires keys under a rule, and moves their entries. An operation is one key.
+// BenchmarkReport expires keys that match a rule, and moves their entries. One operation is one
+// key.
 func BenchmarkReport(b *testing.B) {
 	for _, what := range []string{"none", "reap", "move"} {
 		b.Run(what, func(b *testing.B) {
@@ -742,7 +746,8 @@ func BenchmarkReport(b *testing.B) {
 	}
 }
 
-// TestStreamAges: what a rule has written ages without entries about itself.
+// TestStreamAges: entries of a rule's stream that expire by the stream's age are not reported
+// themselves.
 
 func TestStreamAges(t *testing.T) {
 	h := newHarness(t)
@@ -767,8 +772,8 @@ func TestStreamAges(t *testing.T) {
 	h.check()
 }
 
-// TestFollower: a follower has the rules and the queues of its leader, and goes on with them as
-// a leader.
+// TestFollower: a follower has the rules and queues of its leader, and continues with them after it
+// becomes a leader.
 func TestFollower(t *testing.T) {
 	p := newPair(t)
 	defer p.close()

@@ -10,19 +10,19 @@ import (
 	"keyp/ttl"
 )
 
-// instants are times of tests: usual ones, and those at the ends.
+// instants draws a time: a usual one, or one near the largest possible time.
 func instants(t *rapid.T, label string) int64 {
 	return rapid.OneOf(rapid.Int64Range(1, 1_000_000),
 		rapid.Int64Range(math.MaxInt64-1000, math.MaxInt64)).Draw(t, label)
 }
 
-// spans are options of policies: often none.
+// spans draws a duration for an option of a policy, often 0.
 func spans(t *rapid.T, label string) int64 {
 	return rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 1_000_000),
 		rapid.Just(int64(math.MaxInt64))).Draw(t, label)
 }
 
-// within adds as policies do: a sum beyond the end of time is the end of time.
+// within adds like a policy: a sum beyond the largest time is the largest time.
 func within(at, d int64) int64 {
 	if sum := uint64(at) + uint64(d); sum < math.MaxInt64 {
 		return int64(sum)
@@ -30,7 +30,7 @@ func within(at, d int64) int64 {
 	return math.MaxInt64
 }
 
-// TestPolicyDecide compares a policy's decisions with its documentation.
+// TestPolicyDecide compares the decisions of policies with their documentation.
 func TestPolicyDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{
@@ -84,7 +84,7 @@ func TestPolicyDecide(t *testing.T) {
 	})
 }
 
-// TestPolicyJitterSpreads: equal deadlines are spread evenly over the whole range of the jitter.
+// TestPolicyJitterSpreads: jitter spreads equal deadlines evenly over its whole range.
 func TestPolicyJitterSpreads(t *testing.T) {
 	const now, left, keys, parts = 1_700_000_000_000, 1_000_000, 100_000, 10
 	p := &Policy{Jitter: 50}
@@ -100,8 +100,8 @@ func TestPolicyJitterSpreads(t *testing.T) {
 	}
 }
 
-// TestPolicySlide: a deadline moves to the end of Slide, or of Limit if that is earlier, and by a
-// tenth of Slide at least.
+// TestPolicySlide: a use moves the deadline to now plus Slide, but not beyond Limit. It moves by at
+// least a tenth of Slide.
 func TestPolicySlide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{Slide: spans(t, "slide"), Limit: spans(t, "limit")}

@@ -20,8 +20,8 @@ const testPage = 8 << 10
 
 var testBuckets = []string{"inline", "large", "small", "wide"}
 
-// makeFile makes a file of several buckets with a history, and gives its bytes and what it
-// holds.
+// makeFile makes a file with several buckets and a history of changes. It returns the bytes and the
+// contents of the file.
 func makeFile(t *testing.T, rng *rand.Rand) ([]byte, map[string]map[string]string) {
 	path := filepath.Join(t.TempDir(), "file")
 	db, err := bolt.Open(path, 0o600,
@@ -83,7 +83,7 @@ func makeFile(t *testing.T, rng *rand.Rand) ([]byte, map[string]map[string]strin
 	return data, want
 }
 
-// readAll proves and reads a file whole.
+// readAll checks and reads a whole file.
 func readAll(data []byte) (map[string]map[string]string, error) {
 	f, err := Open(bytes.NewReader(data), int64(len(data)), testPage)
 	if err != nil {
@@ -109,7 +109,7 @@ func readAll(data []byte) (map[string]map[string]string, error) {
 	return got, nil
 }
 
-// differences counts the entries that are not the same in both.
+// differences counts the entries that differ between a and b.
 func differences(a, b map[string]map[string]string) (n int) {
 	for name := range a {
 		for k, v := range a[name] {
@@ -179,9 +179,8 @@ func TestReadsWhatBoltWrote(t *testing.T) {
 	}
 }
 
-// TestDamageIsFound: after any flipped bit and any page of zeros the file is refused, or
-// differs in the bytes of one entry, or not at all. Nothing else is missing, nothing panics,
-// and a lenient walk ends too.
+// TestDamageIsFound: after any flipped bit or zeroed page the file is refused, or differs in the
+// bytes of at most one entry. Nothing else is missing, nothing panics, and a lenient walk ends too.
 func TestDamageIsFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	data, want := makeFile(t, rng)
@@ -235,7 +234,8 @@ func lenient(t *testing.T, data []byte) {
 	}
 }
 
-// TestSalvage zeroes branch pages: a walk and what is left beside it have all entries.
+// TestSalvage zeroes branch pages. A walk, together with the entries that it cannot reach, still
+// returns all entries.
 func TestSalvage(t *testing.T) {
 	data, want := makeFile(t, rand.New(rand.NewPCG(7, 8)))
 	branches := 0
@@ -254,8 +254,8 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// TestSalvageHeaders: a header that names another page, or too many pages, hides no entry
-// of the page and leads a walk neither beyond the file nor past others' pages.
+// TestSalvageHeaders: a page header that names another page, or claims too many pages, hides no
+// entry of the page. It does not lead a walk beyond the file or past the pages of others.
 func TestSalvageHeaders(t *testing.T) {
 	data, want := makeFile(t, rand.New(rand.NewPCG(9, 10)))
 	pages := uint64(len(data) / testPage)
@@ -286,8 +286,8 @@ func TestSalvageHeaders(t *testing.T) {
 	}
 }
 
-// TestSalvageReadsOnce: what looks like a header inside of a large value makes nobody read further
-// pages.
+// TestSalvageReadsOnce: bytes of a large value that look like a page header do not make the reader
+// read more pages.
 func TestSalvageReadsOnce(t *testing.T) {
 	data, _ := makeFile(t, rand.New(rand.NewPCG(11, 12)))
 	for at := 2 * testPage; at < len(data); at += testPage {
@@ -327,8 +327,8 @@ func (r *countingReader) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// salvaged expects that a file that is damaged in one place still gives all entries. It returns
-// false if the place is not in use, or leads to the buckets.
+// salvaged checks that a file with one damaged page still yields all entries. It returns false if
+// the page is not in use, or is needed to find the buckets.
 func salvaged(t *testing.T, bad []byte, want map[string]map[string]string, what string) bool {
 	t.Helper()
 	f, err := Open(bytes.NewReader(bad), int64(len(bad)), testPage)
@@ -393,7 +393,8 @@ func TestMetaPages(t *testing.T) {
 	}
 }
 
-// TestLongKeyIsDamage: bbolt takes no key that long, so none can be put elsewhere.
+// TestLongKeyIsDamage: bbolt accepts no key longer than maxKey, so a longer key in a file is
+// damage.
 func TestLongKeyIsDamage(t *testing.T) {
 	page := make([]byte, 10*8192)
 	for size, want := range map[uint32]bool{maxKey: true, maxKey + 1: false} {

@@ -8,7 +8,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// A shift moves the wall time alone, and what waits for it goes by the shifted time.
+// A shift changes only the wall time. Waits for a wall time follow the shifted time.
 func TestShift(t *testing.T) {
 	const hour = 3_600_000
 	m := &Machine{}

@@ -267,7 +267,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestSetWithoutEffect: options that do nothing take what Redis takes, and show it as Redis does.
+// TestSetWithoutEffect: options without effect accept the same values as in Redis, and show them in
+// the same way.
 func TestSetWithoutEffect(t *testing.T) {
 	const scores = "Invalid oom-score-adj-values, elements must be between -2000 and 2000."
 	for _, tt := range []struct{ name, value, want string }{
@@ -384,7 +385,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestHelp: the help is short, and each topic, option and group of options has one.
+// TestHelp: the help is short, and there is help for each topic, option and group of options.
 func TestHelp(t *testing.T) {
 	help := func(about string) string {
 		var b strings.Builder
@@ -427,7 +428,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestReplacedValues: a wrong value does no harm if a later source gives the option another one.
+// TestReplacedValues: an invalid value causes no error if a later source replaces it.
 func TestReplacedValues(t *testing.T) {
 	for _, tt := range []struct {
 		file      string
@@ -448,7 +449,7 @@ func TestReplacedValues(t *testing.T) {
 	}
 }
 
-// TestLocate: the lines and variables of the options that an error names.
+// TestLocate: an error names the lines and variables that set the options it is about.
 func TestLocate(t *testing.T) {
 	cfg, err := Load([]string{"-", "--tls-port", "7"}, []string{"KEYP_DIR=d"},
 		strings.NewReader("port 7\nhttp-addr 127.0.0.1:7"))

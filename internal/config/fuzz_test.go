@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// everything gives all options with their values.
+// everything returns all options with their values.
 func everything(c *Config) map[string]string {
 	all := map[string]string{}
 	for _, pair := range c.Match(func(string) bool { return true }) {
@@ -18,8 +18,8 @@ func everything(c *Config) map[string]string {
 	return all
 }
 
-// FuzzFile reads any text as a configuration file. What is taken says the same after CONFIG
-// REWRITE has written it, and CONFIG SET takes each value as CONFIG GET shows it.
+// FuzzFile reads any text as a configuration file. A file that is accepted has the same meaning
+// after CONFIG REWRITE, and CONFIG SET accepts each value as CONFIG GET shows it.
 func FuzzFile(f *testing.F) {
 	for _, text := range []string{
 		"port 7001\nrequirepass \"a b\\x21\"\n", "  # comment\n\nsave 900 1\nsave 300 10\r\n",
@@ -70,8 +70,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzArguments reads any options from the command line and the environment: what is taken is
-// there, what is not has an error that says something.
+// FuzzArguments reads any options from the command line and the environment. Accepted options have
+// their values, and refused ones give an error with a message.
 func FuzzArguments(f *testing.F) {
 	for _, text := range []string{"--port\n7001", "--port=7001\n--save\n",
 		"--bind\n127.0.0.1\n::1\n--hz=10", "--help", "--version", "--", "--=", "--nosuch=1",

@@ -21,7 +21,7 @@ const (
 	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"
 )
 
-// TestConfigurationPage: the page says of every option what the table says.
+// TestConfigurationPage: the page describes every option as the table of options does.
 func TestConfigurationPage(t *testing.T) {
 	have, err := os.ReadFile(optionsPage)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-// renderOptions gives a table for each heading of --help.
+// renderOptions returns a table for each heading of --help.
 func renderOptions() string {
 	var b strings.Builder
 	group := groupCompat
@@ -79,7 +79,7 @@ func writeRow(b *strings.Builder, cells ...string) {
 	b.WriteString("|\n")
 }
 
-// quoted is a value as one reads it in a table.
+// quoted returns a value as a table of the page shows it.
 func quoted(value string) string {
 	if value == "" {
 		return "empty"
@@ -87,7 +87,7 @@ func quoted(value string) string {
 	return "`" + value + "`"
 }
 
-// values says what an option takes.
+// values describes the values that an option accepts.
 func (o *option) values() string {
 	size := func(n int64) string { return strconv.FormatInt(n, 10) }
 	switch o.kind {

@@ -69,7 +69,8 @@ func TestRewrite(t *testing.T) {
 			}
 		})
 	}
-	// Users that stand elsewhere would be there twice at the next start.
+	// If Rewrite wrote users that an include or the command line defines, they would be defined
+	// twice at the next start.
 	dir := t.TempDir()
 	file, more := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "more.conf")
 	write(t, more, "user bob on\n")
@@ -98,7 +99,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// A rewritten file yields every value again, whatever text a string option has.
+// A rewritten file sets every option to the same value again, whatever the text of a string option
+// is.
 func TestRewriteReadsBack(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "keyp.conf")
@@ -136,7 +138,7 @@ func TestRewriteReadsBack(t *testing.T) {
 	})
 }
 
-// userWords are the users of a configuration as Rewrite takes them.
+// userWords returns the users of a configuration in the form that Rewrite takes.
 func userWords(c *Config) (words [][]string) {
 	for _, user := range c.Users() {
 		words = append(words, user.Words)
@@ -144,8 +146,8 @@ func userWords(c *Config) (words [][]string) {
 	return words
 }
 
-// TestRewriteAnyText: whatever CONFIG SET takes for an option, Rewrite writes so that the next
-// start reads the same.
+// TestRewriteAnyText: if CONFIG SET accepts a value, Rewrite writes it so that the next start reads
+// the same value.
 func TestRewriteAnyText(t *testing.T) {
 	texts := []string{"", " ", "a b", `a"b c`, "it's", "#x", `\`, "\x00\n\xff", "{title} x",
 		"a{title} \"#", "3 4 5", "yes", "0", "200", "50%", "K$l", "normal 1 2 3", `"`, `'`}
@@ -183,7 +185,8 @@ func TestRewriteAnyText(t *testing.T) {
 	}
 }
 
-// TestRewriteHidesPasswords: a file with passwords that Rewrite has added is not for others.
+// TestRewriteHidesPasswords: a file to which Rewrite has added passwords is not readable for
+// others.
 func TestRewriteHidesPasswords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keyp.conf")
 	for _, tt := range []struct {

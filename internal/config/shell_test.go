@@ -26,7 +26,7 @@ func completionOf(t *testing.T, shell string) (path, text string) {
 	return path, b.String()
 }
 
-// Each shell reads its completion, which has each option of --help and each subcommand.
+// Each shell can read its completion, which contains each option of --help and each subcommand.
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		path, text := completionOf(t, shell)
@@ -55,8 +55,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// plain is a program in an environment of which it has nothing to say: a locale that is not there,
-// a home that cannot be written.
+// plain returns a command that runs a program in an environment that it does not complain about.
 func plain(t *testing.T, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	home := t.TempDir()
@@ -98,7 +97,7 @@ func TestBashCompletes(t *testing.T) {
 	}
 }
 
-// The manual has what --help has, and troff reads it without a complaint.
+// The manual page has everything that --help has, and troff reads it without a complaint.
 func TestManPage(t *testing.T) {
 	var b bytes.Buffer
 	if err := ManPage(&b, "2026-01-31"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSizeOfFile: a file or standard input that is too large is refused, and not read in part.
+// TestSizeOfFile: a file or standard input that is too large is refused as a whole.
 func TestSizeOfFile(t *testing.T) {
 	const option = "port 7777\n"
 	for _, extra := range []int{0, 1} {

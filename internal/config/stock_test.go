@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The files that Redis and Valkey come with, without their comments, are accepted. Debian's asks
-// for a daemon; its service says otherwise on the command line.
+// The configuration files that Redis and Valkey ship are accepted, without their comments. Debian's
+// file asks for a daemon, but Debian's service overrides that on the command line.
 func TestStockFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/stock/*.conf")
 	if err != nil || len(files) < 15 {
@@ -41,8 +41,8 @@ func TestStockFiles(t *testing.T) {
 	}
 }
 
-// Each name that a version of Redis or Valkey reads from its file is an option, one without effect,
-// or one that is refused with a reason.
+// Each option name that a version of Redis or Valkey reads from its file is known: as an option, as
+// an option without effect, or as one that is refused with a reason.
 func TestStockNames(t *testing.T) {
 	text, err := os.ReadFile("testdata/stock/names")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestStockNames(t *testing.T) {
 	}
 }
 
-// What may be a password is not printed.
+// An error does not print words that may be passwords.
 func TestNamesOfMistakes(t *testing.T) {
 	for line, want := range map[string]string{
 		"requirepass=SeCrEt": "standard input:1: requirepass…: unknown option",
@@ -76,7 +76,7 @@ func TestNamesOfMistakes(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once, and nothing about values that the command line replaces.
+// All mistakes are reported at once, except mistakes in values that the command line replaces.
 func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "keyp.conf")

@@ -17,13 +17,13 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// counted is a transaction that a client has made: one more in the counter n, and a key of its own.
+// counted is a transaction of a client, which increments the counter n and adds a key.
 type counted struct {
 	n         int64
 	sent, got int64 // Unix ms
 }
 
-// count makes transactions, some at a time; the last one may not be acknowledged.
+// count makes the given number of transactions, one after another.
 func count(t *testing.T, c *redis.Client, from int64, most int) (list []counted) {
 	t.Helper()
 	for n := from + 1; n <= from+int64(most); n++ {
@@ -42,9 +42,9 @@ func count(t *testing.T, c *redis.Client, from int64, most int) (list []counted)
 	return list
 }
 
-// TestArchive: what clients write is archived, over kill -9 and starts, and any moment since a
-// backup can be restored: of it is there what was acknowledged before that moment, and nothing that
-// was sent later.
+// TestArchive: writes of clients are archived, across kill -9 and restarts. Any moment since a
+// backup can be restored. The result has the writes that were acknowledged before that moment, and
+// none that were sent later.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	for what, args := range map[string]func(dir string) []string{
@@ -133,7 +133,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveOptions: no client sets where the archive is, and there is one way at a time.
+// TestArchiveOptions: no client can set the archive's location, and only one kind of archive can be
+// set at a time.
 func TestArchiveOptions(t *testing.T) {
 	t.Parallel()
 	s := testkit.Keyp(t)
@@ -151,8 +152,8 @@ func TestArchiveOptions(t *testing.T) {
 	}
 }
 
-// TestRestoreKeepExpired: a key that was there at a moment, and has expired since, is gone in what
-// is restored of that, or with --keep-expired is there without a deadline, over starts too.
+// TestRestoreKeepExpired: a key existed at a moment and has expired since. After a restore of that
+// moment it is gone, or with --keep-expired it exists without a deadline, also after restarts.
 func TestRestoreKeepExpired(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -211,7 +212,7 @@ func TestRestoreKeepExpired(t *testing.T) {
 }
 
 // TestBackupPage runs the sessions of docs/operate/backup.md, line by line, with other ports and
-// directories. Times, positions and sizes may be others.
+// directories. Times, positions and sizes may differ from the page.
 func TestBackupPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/operate/backup.md")
@@ -220,7 +221,7 @@ func TestBackupPage(t *testing.T) {
 	}
 	dir, cli := t.TempDir(), testkit.Program(t, "redis-cli")
 	var servers []*testkit.Server
-	// And ports.
+	// here has pairs of a directory or port of the page and its replacement.
 	here := []string{"/backups", dir + "/backups", "/restored", dir + "/restored", "/archive",
 		dir + "/archive", "/data", dir + "/data"}
 	if err := os.Mkdir(dir+"/backups", 0o700); err != nil {
@@ -228,7 +229,7 @@ func TestBackupPage(t *testing.T) {
 	}
 	numbers := regexp.MustCompile(
 		`[0-9a-f]{24}|\d{4}-\d\d-\d\dT[\d:.]*Z|\d{8}T\d{6}\.\d{3}Z|[\d.]+(ms|µs|s)\b|\d+`)
-	// times, positions and names that the page has, and what they were now.
+	// known maps the times, positions and names of the page to those of this run.
 	known := map[string]string{}
 	steps := 0
 	for i, session := range strings.Split(string(page), "```console\n") {

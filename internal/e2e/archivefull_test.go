@@ -13,8 +13,8 @@ import (
 	"keyp/internal/testkit/setup"
 )
 
-// TestFullArchive: while the disk of the archive is full the server goes on, keeps the log and says
-// so; when there is room it archives what it has kept, so that the archive has no hole.
+// TestFullArchive: while the disk of the archive is full, the server continues, keeps the log and
+// reports the problem. Once there is room it archives the kept log, so that the archive has no gap.
 func TestFullArchive(t *testing.T) {
 	t.Parallel()
 	disk := testkit.MemoryDisk(t, 16)

@@ -12,9 +12,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// cutting is a proxy for connections to a server. The first cuts connections are closed to the
-// client after so many bytes of replies; the others are left alone. Of every second one of the
-// first, the server does not notice the end.
+// cutting is a proxy for connections to a server. It closes each of the first cuts connections to
+// the client after the given number of reply bytes, and leaves the others alone. For every second
+// of the closed connections it keeps the server's side open.
 func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32) {
 	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,8 +55,8 @@ func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32)
 	return front.Addr().String(), &n
 }
 
-// TestBackupGoesOn: a backup whose connection is lost, in the midst of a piece or not, goes on by
-// another one, and is the same as without that.
+// TestBackupGoesOn: a backup whose connection is lost, within a part or between two, continues on
+// another connection. The result is the same as without the loss.
 func TestBackupGoesOn(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t, "--enable-debug-command", "yes"), t.TempDir()

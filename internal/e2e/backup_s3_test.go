@@ -16,7 +16,7 @@ import (
 	"keyp/internal/testkit/fakes3"
 )
 
-// storage is S3-compatible storage, and runs tools that use it.
+// storage is S3-compatible storage, with methods to run tools that use it.
 type storage struct {
 	*fakes3.Server
 	t *testing.T
@@ -27,7 +27,7 @@ func newStorage(t *testing.T) storage {
 	return storage{fakes3.Start(t, true), t}
 }
 
-// works has a subcommand succeed, and gives what it prints.
+// works runs a subcommand, which must succeed, and returns its output.
 func (s storage) works(args ...string) string {
 	s.t.Helper()
 	status, out, errs := tool(s.t, s.Environ(), args...)
@@ -37,8 +37,8 @@ func (s storage) works(args ...string) string {
 	return out
 }
 
-// refuses has a subcommand fail, with words. The environment is that of the storage, with something
-// else behind it.
+// refuses runs a subcommand, which must fail with a message that contains words. The environment is
+// that of the storage plus env.
 func (s storage) refuses(words string, env []string, args ...string) {
 	s.t.Helper()
 	if status, _, errs := tool(s.t, append(s.Environ(), env...), args...); status != 1 ||
@@ -47,8 +47,8 @@ func (s storage) refuses(words string, env []string, args ...string) {
 	}
 }
 
-// TestBackupToBucket: a backup goes to a bucket, is verified and restored there, also with an
-// archive that is in a bucket, and old ones go.
+// TestBackupToBucket: a backup is written to a bucket, and can be verified and restored from there,
+// also with an archive in a bucket. Old backups are removed.
 func TestBackupToBucket(t *testing.T) {
 	t.Parallel()
 	bucket, dir := newStorage(t), t.TempDir()
@@ -116,7 +116,7 @@ func TestBackupToBucket(t *testing.T) {
 	bucket.refuses("file does not exist", nil, "backup", "verify", file)
 }
 
-// TestBucketRefuses: an upload that fails leaves no backup, and why it fails is said.
+// TestBucketRefuses: an upload that fails leaves no backup, and the error names the reason.
 func TestBucketRefuses(t *testing.T) {
 	t.Parallel()
 	bucket, s := newStorage(t), testkit.Keyp(t)
@@ -151,20 +151,20 @@ func TestBucketRefuses(t *testing.T) {
 	}
 }
 
-// TestBucketToolKilled: a tool that is killed amid an upload leaves nothing that is taken for a
-// backup, and one that is interrupted aborts it.
+// TestBucketToolKilled: a tool that is killed during an upload leaves nothing that looks like a
+// backup. A tool that is interrupted aborts the upload.
 func TestBucketToolKilled(t *testing.T) {
 	t.Parallel()
 	bucket, s := newStorage(t), testkit.Keyp(t)
 	random(t, s.Client(2), 20)
-	// The uploads whose parts are sent: a tool sends several at once.
+	// sends has the uploads whose parts are being sent. A tool sends several parts at once.
 	sends := make(chan string, 100)
 	bucket.Before(func(_ http.ResponseWriter, r *http.Request) bool {
 		if !r.URL.Query().Has("partNumber") {
 			return false
 		}
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			// Before that nobody notices the end of the connection.
+			// If the body is not read, the end of the connection is not noticed.
 			return true
 		}
 		sends <- r.URL.Query().Get("uploadId")

@@ -23,7 +23,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// tool runs a subcommand of keyp to its end.
+// tool runs a subcommand of keyp until it exits.
 func tool(t *testing.T, env []string, args ...string) (status int, out, errs string) {
 	t.Helper()
 	cmd := exec.CommandContext(await.Context(t), testkit.Binary(t), args...)
@@ -36,7 +36,7 @@ func tool(t *testing.T, env []string, args ...string) (status int, out, errs str
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// works has a subcommand succeed, and gives what it prints.
+// works runs a subcommand, which must succeed, and returns its output.
 func works(t *testing.T, args ...string) string {
 	t.Helper()
 	status, out, errs := tool(t, nil, args...)
@@ -46,7 +46,7 @@ func works(t *testing.T, args ...string) string {
 	return out
 }
 
-// refuses has a subcommand fail, with words.
+// refuses runs a subcommand, which must fail with a message that contains words.
 func refuses(t *testing.T, words string, args ...string) {
 	t.Helper()
 	if status, _, errs := tool(t, nil, args...); status != 1 || !strings.Contains(errs, words) {
@@ -82,7 +82,7 @@ func fillTypes(t *testing.T, c *redis.Client) {
 	}
 }
 
-// digestOf sums up all data of a server.
+// digestOf returns a digest of all data of a server.
 func digestOf(t *testing.T, c *redis.Client) string {
 	t.Helper()
 	text, err := c.Do(ctx, "DEBUG", "DIGEST").Text()
@@ -101,7 +101,7 @@ func servedFrom(t *testing.T, dir string) *testkit.Server {
 	return s
 }
 
-// absent fails if a directory is there, or what an interrupted run leaves of it.
+// absent fails the test if the directory, or a remainder of an interrupted run, exists.
 func absent(t *testing.T, path string) {
 	t.Helper()
 	if left, err := filepath.Glob(path + "*"); err != nil || len(left) > 0 {
@@ -109,7 +109,8 @@ func absent(t *testing.T, path string) {
 	}
 }
 
-// TestBackup backs a server up and restores that: what was then is there, and nothing later.
+// TestBackup backs up a server and restores the backup. The result has the data of the moment of
+// the backup, and nothing later.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	s := testkit.Keyp(t, "--enable-debug-command", "yes")
@@ -156,8 +157,8 @@ func TestBackup(t *testing.T) {
 	}
 	refuses(t, "is not empty", "restore", file, filepath.Join(dir, "restored"))
 
-	// A directory has names by time, standard output is a target too, and so is a directory's data
-	// without a server.
+	// If the target is a directory, the backup's name there contains the time. The target can also
+	// be standard output, and the source a data directory on which no server runs.
 	many := filepath.Join(dir, "many")
 	if err := os.Mkdir(many, 0o700); err != nil {
 		t.Fatal(err)
@@ -191,8 +192,7 @@ func TestBackup(t *testing.T) {
 	absent(t, filepath.Join(dir, "fifth"))
 }
 
-// TestBackupDamaged: of a backup of which a byte is another one, or that is cut, nothing is
-// restored.
+// TestBackupDamaged: nothing is restored from a backup that has a changed byte or is cut off.
 func TestBackupDamaged(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t), t.TempDir()
@@ -220,8 +220,8 @@ func TestBackupDamaged(t *testing.T) {
 	}
 }
 
-// TestBackupUnderLoad: what a backup has is all that was written before one moment, and nothing
-// behind it.
+// TestBackupUnderLoad: a backup contains everything that was written before one moment, and nothing
+// that was written after it.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t, "--checkpoint-log-size", "4mb"), t.TempDir()
@@ -278,7 +278,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 }
 
-// stalled is a backup whose reader has stopped in the midst.
+// stalled is a running backup whose reader has stopped reading.
 type stalled struct {
 	cmd    *exec.Cmd
 	out    io.ReadCloser
@@ -306,7 +306,7 @@ func stall(t *testing.T, s *testkit.Server) *stalled {
 	return b
 }
 
-// end reads the rest, and waits for the end.
+// end reads the rest, and waits until the tool exits.
 func (b *stalled) end(t *testing.T) int {
 	t.Helper()
 	go func() {
@@ -330,9 +330,8 @@ func random(t *testing.T, c *redis.Client, mb int) {
 	}
 }
 
-// TestBackupKilled: a server, or a tool, that is killed in the midst of a backup leaves no backup
-// that could be taken for a whole one, and the next one is whole. Nobody waits for a reader that
-// has stopped.
+// TestBackupKilled: if the server or the tool is killed during a backup, nothing is left that looks
+// like a whole backup. The next backup is whole. Nothing waits for a reader that has stopped.
 func TestBackupKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t, "--enable-debug-command", "yes"), t.TempDir()
@@ -373,8 +372,8 @@ func TestBackupKilled(t *testing.T) {
 		t.Errorf("behind the kill the digest is %s, want %s", got, want)
 	}
 
-	// A restore that is killed leaves nothing under the name, and a file that a killed backup left
-	// is no obstacle.
+	// A restore that is killed leaves nothing under the target's name. A file that a killed backup
+	// has left does not prevent the next restore.
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -404,8 +403,8 @@ func TestBackupKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	works(t, "restore", file, to)
-	// A tool that was killed between its last two steps left the file with both names, and it has
-	// been moved since.
+	// A tool that was killed between its last two steps has left the file under both names. Since
+	// then the file has been moved.
 	if err := os.Link(file, filepath.Join(dir, "again.unfinished")); err != nil {
 		t.Fatal(err)
 	}
@@ -417,8 +416,8 @@ func TestBackupKilled(t *testing.T) {
 	}
 }
 
-// TestBackupOverTLS: a user who may do nothing but read backups makes one, over TLS; another one
-// may not.
+// TestBackupOverTLS: a user with no other right than to read backups can make one over TLS. Another
+// user cannot.
 func TestBackupOverTLS(t *testing.T) {
 	t.Parallel()
 	s, a := tlsServer(t, "--enable-debug-command", "yes")
@@ -445,8 +444,8 @@ func TestBackupOverTLS(t *testing.T) {
 			absent(t, file)
 		}
 	}
-	// A user without a password is not taken for the default user, and no certificate is taken for
-	// TLS.
+	// If a user name comes without a password, the default user is not used instead. If certificate
+	// options come without TLS, TLS is not used.
 	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "open", "on", "nopass", "+@read", "~*").Result())
 	for _, name := range []string{"backup", "export"} {
 		if _, _, errs := tool(t, nil, append([]string{name, s.TLSAddr(), filepath.Join(dir, name)},
@@ -465,7 +464,7 @@ func TestBackupOverTLS(t *testing.T) {
 	}
 }
 
-// interrupted sends a signal to a tool that waits, and gives what it says about that.
+// interrupted sends a signal to a tool that waits, and returns its status and message.
 func interrupted(t *testing.T, cmd *exec.Cmd, waits func()) (status int, said string) {
 	t.Helper()
 	var errs bytes.Buffer
@@ -484,8 +483,8 @@ func interrupted(t *testing.T, cmd *exec.Cmd, waits func()) (status int, said st
 	return cmd.ProcessState.ExitCode(), errs.String()
 }
 
-// TestBackupInterrupted: a signal ends a backup whose server does not reply, and a restore and a
-// proof whose backup does not come. Nothing is left.
+// TestBackupInterrupted: a signal stops a backup whose server does not reply. It also stops a
+// restore and a verification whose backup does not arrive. Nothing is left on disk.
 func TestBackupInterrupted(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -531,8 +530,8 @@ func TestBackupInterrupted(t *testing.T) {
 	}
 }
 
-// TestBackupOfDir: a directory without data is refused, and nothing is made in it; one has all its
-// databases, however many these are.
+// TestBackupOfDir: a directory without data is refused, and nothing is created in it. A backup of a
+// directory contains all its databases, however many there are.
 func TestBackupOfDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -561,7 +560,7 @@ func TestBackupOfDir(t *testing.T) {
 	}
 }
 
-// TestBackupFullDisk: neither a backup nor a restore for which there is no room leaves anything.
+// TestBackupFullDisk: a backup or restore that fails for lack of room leaves nothing behind.
 func TestBackupFullDisk(t *testing.T) {
 	t.Parallel()
 	small, s, dir := testkit.MemoryDisk(t, 8), testkit.Keyp(t), t.TempDir()

@@ -20,10 +20,10 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestEverythingAtOnce has many clients send any commands at all, with arguments that mean
-// something and such that don't, singly, in transactions and in scripts, while others
-// subscribe, monitor, track and break off. Every command gets its reply, no handler fails
-// within, nothing stays of who has gone, and what is on disk is sound.
+// TestEverythingAtOnce: many clients send any commands, with sensible and senseless arguments,
+// singly, in transactions and in scripts. Meanwhile others subscribe, monitor, track and
+// disconnect. Every command gets its reply, and no handler fails internally. Nothing is left of
+// clients that are gone, and the data on disk is intact.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	seed := testkit.Seed(t)
@@ -66,7 +66,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// logSlowest logs which command took longest.
+// logSlowest logs the command that took longest.
 func logSlowest(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Client(3)
@@ -90,8 +90,8 @@ type call struct {
 	blocking bool
 }
 
-// never are commands that a client of this test does not send: they end the server, hold all
-// others up, shut clients out, or change what is replied.
+// never has the commands that a client of this test does not send. They stop the server, delay all
+// others, shut clients out, or change the replies.
 var never = []string{"shutdown", "debug", "client|pause", "client|reply", "config|set", "monitor",
 	"auth", "hello", "quit",
 	"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe",
@@ -190,8 +190,8 @@ func (c *chaos) transaction() {
 	c.ask(c.from("EXEC", "EXEC", "EXEC", "DISCARD"))
 }
 
-// ask sends a command and waits for its reply. The server may have ended the connection, as
-// other clients may have had it do so.
+// ask sends a command and waits for its reply. The server may have closed the connection, since
+// other clients can make it do so.
 func (c *chaos) ask(args ...string) {
 	if c.conn == nil {
 		return
@@ -212,7 +212,7 @@ func (c *chaos) ask(args ...string) {
 	c.drop()
 }
 
-// described is what the server says of the connection.
+// described returns the server's description of the connection.
 func (c *chaos) described() string {
 	other, err := dialWire(c.s.Addr())
 	if err != nil {
@@ -231,8 +231,8 @@ func (c *chaos) described() string {
 	return "nothing of it"
 }
 
-// any draws a command: one that the differential run would send, or any of the table's with
-// arguments from everywhere.
+// any draws a command: one as in the differential run, or any command of the table with arguments
+// of all kinds.
 func (c *chaos) any() []string {
 	if c.chance(50) {
 		return step{args: c.command()}.resolve(c.IntN(100), time.Now(), 1)
@@ -278,7 +278,7 @@ func (c *chaos) argument() string {
 		"+inf", "{", "\x00")
 }
 
-// listen connects, subscribes to something, and goes, again and again.
+// listen connects, subscribes to something and disconnects, again and again.
 func listen(t *testing.T, s *testkit.Server, rng *rand.Rand, stop <-chan struct{}) {
 	ways := [][]string{
 		{"SUBSCRIBE", "a", "__keyevent@0__:set"}, {"PSUBSCRIBE", "*", "__key*"},
@@ -309,7 +309,7 @@ func listen(t *testing.T, s *testkit.Server, rng *rand.Rand, stop <-chan struct{
 	}
 }
 
-// nothingLeft waits until the server has forgotten all clients but the one who asks.
+// nothingLeft waits until the server has forgotten all clients except the one that asks.
 func nothingLeft(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Client(3)

@@ -12,7 +12,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// bothClusters is both servers as the one node of a cluster, which has all slots.
+// bothClusters starts both servers, each as the only node of a cluster, with all slots.
 func bothClusters(t *testing.T, args ...string) *both {
 	t.Helper()
 	args = append(args, "--cluster-enabled", "yes")
@@ -27,7 +27,7 @@ func bothClusters(t *testing.T, args ...string) *both {
 	return s
 }
 
-// TestDiffCluster: in cluster mode commands are refused and answered as by redis-server.
+// TestDiffCluster: in cluster mode Keyp refuses and answers commands like redis-server.
 func TestDiffCluster(t *testing.T) {
 	t.Parallel()
 	s := bothClusters(t)
@@ -140,7 +140,7 @@ func TestDiffCluster(t *testing.T) {
 				s.mustDo(t, side, args...)
 			}
 			await.Until(t, "redis-server has looked at its slots", func() bool {
-				// At the end of its next cycle.
+				// redis-server notices the change at the end of its next cycle.
 				keyp, redis, err := s.ask("CLUSTER", "INFO")
 				if err != nil {
 					t.Fatal(err)
@@ -169,8 +169,8 @@ func clusterState(info string) string {
 	return state
 }
 
-// withoutBus cuts the port for other nodes, which depends on the port, and the length of the text
-// that it is in.
+// withoutBus removes the port for other nodes, which depends on the server's port. It also removes
+// the length of the text.
 func withoutBus(text string) string {
 	before, after, ok := strings.Cut(text, "@")
 	if !ok {
@@ -181,9 +181,9 @@ func withoutBus(text string) string {
 	return before + "@ " + after
 }
 
-// TestDiffClusterCommands: generated commands of a single node's cluster have redis-server's
-// replies, most of them errors where a command has keys of two slots. SORT refuses other patterns
-// from 7.4 on.
+// TestDiffClusterCommands: generated commands to a cluster with one node get the same replies as
+// from redis-server. Most replies are errors, since the keys of a command are in several slots.
+// From 7.4 on, SORT refuses other patterns.
 func TestDiffClusterCommands(t *testing.T) {
 	t.Parallel()
 	pool := slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators,
@@ -191,8 +191,8 @@ func TestDiffClusterCommands(t *testing.T) {
 	bothClusters(t, bulkFlag...).runOf(t, diffShare(t, 8), pool, nil)
 }
 
-// TestClusterClient: go-redis's client for clusters works with one Keyp as it does with one
-// redis-server, over a restart.
+// TestClusterClient: the cluster client of go-redis works with one Keyp as with one redis-server,
+// also across a restart.
 func TestClusterClient(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", proto), func(t *testing.T) {
@@ -201,7 +201,8 @@ func TestClusterClient(t *testing.T) {
 			for _, server := range []*testkit.Server{s.keypServer, s.redisServer} {
 				c := redis.NewClusterClient(&redis.ClusterOptions{
 					Addrs: []string{server.Addr()}, Protocol: proto,
-					// Otherwise it sends again what a slow machine has not answered yet.
+					// With shorter times the client would repeat commands that a slow machine has
+					// not answered yet.
 					DialTimeout: await.Bound, ReadTimeout: await.Bound, WriteTimeout: await.Bound,
 				})
 				t.Cleanup(func() { _ = c.Close() })
@@ -216,7 +217,7 @@ func TestClusterClient(t *testing.T) {
 	}
 }
 
-// clusterWork uses keys of many slots; round is how often it did before.
+// clusterWork uses keys of many slots. round is the number of calls before this one.
 func clusterWork(t *testing.T, c *redis.ClusterClient, round int) {
 	t.Helper()
 	await.Until(t, "the cluster answers", func() bool { return c.Ping(ctx).Err() == nil })

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// The differential test of the ACL: random rules, right and wrong ones, make users on both servers.
-// GETUSER, LIST, DRYRUN and ACL LOG reply the same, and the same commands are refused. Two things
-// differ in Redis 7.0.15, and are compared by their meaning. It words refusals in another way. And
-// it describes a user's commands by categories that fit only roughly, so another user is made from
-// Keyp's description, and must have the same permissions.
+// The differential test of the ACL: random rules, valid and invalid ones, define users on both
+// servers. The replies to GETUSER, LIST, DRYRUN and ACL LOG are the same, and the same commands are
+// refused. Two things differ in Redis 7.0.15, and are compared by their meaning. First, it words
+// refusals differently. Second, it describes a user's commands by categories that fit only roughly.
+// So another user is made from Keyp's description, and must have the same permissions.
 
-// aclSteps is how many times the users of a case change.
+// aclSteps is the number of changes of the users in a case.
 const aclSteps = 12
 
 func TestDiffACL(t *testing.T) {
@@ -29,7 +29,7 @@ func TestDiffACL(t *testing.T) {
 	})
 }
 
-// aclRun is one case under way.
+// aclRun is one running case.
 type aclRun struct {
 	*gen
 	admin   pair
@@ -76,7 +76,8 @@ func (r *aclRun) run() error {
 	return r.copies()
 }
 
-// same asks both, and compares what part of their replies says.
+// same sends a command to both servers, and compares the part of the replies that the function part
+// returns.
 func (r *aclRun) same(p pair, args []string, part func(reply) string) error {
 	keyp, redis, err := p.ask(args...)
 	if err != nil {
@@ -93,12 +94,12 @@ func literally(r reply) string { return r.raw }
 
 var aclSecret = regexp.MustCompile(`([('])([<>#!])[^ ')]*`)
 
-// withoutSecrets is a reply without passwords, which Keyp does not repeat.
+// withoutSecrets returns a reply without passwords, since Keyp does not repeat them.
 func withoutSecrets(r reply) string {
 	return aclSecret.ReplaceAllString(strings.ReplaceAll(r.text, "(redacted)", ""), "${1}${2}")
 }
 
-// refusal is a reply, in which a refusal is only named.
+// refusal returns a reply. If the reply is a refusal, it returns only a short name for that.
 func refusal(r reply) string {
 	text := strings.ToLower(r.text)
 	switch {
@@ -116,7 +117,7 @@ func refusal(r reply) string {
 	return r.raw
 }
 
-// rules draws some; one of them may be wrong.
+// rules draws some rules. One of them may be invalid.
 func (r *aclRun) rules() []string {
 	var list []string
 	for range r.IntN(6) {
@@ -167,7 +168,7 @@ func (r *aclRun) selectorRule() string {
 	return r.from("+", "-", "+") + name
 }
 
-// aclPool are calls that both servers declare alike and that have the arguments they need.
+// aclPool has calls that both servers declare in the same way, with all arguments that they need.
 var aclPool = []string{
 	"get a", "get ab", "set a 1", "set b 1 get", "incr a", "del a b", "exists a b", "type b",
 	"mget a ab b", "mset a 1 b 2", "copy a b", "rename a b",
@@ -185,8 +186,7 @@ var aclPool = []string{
 	"info nosuch", "memory usage b", "slowlog len",
 }
 
-// call draws what the user sends: mostly a plain command, at times one of a transaction or
-// script.
+// call draws a command of the user: mostly a plain one, sometimes one in a transaction or script.
 func (r *aclRun) call() []string {
 	switch {
 	case r.chance(10):
@@ -207,7 +207,7 @@ func (r *aclRun) call() []string {
 	return args
 }
 
-// describe compares what both say of the user, but for the commands.
+// describe compares the servers' descriptions of the user, except for the commands.
 func (r *aclRun) describe() error {
 	user := func(rep reply) string {
 		fields := rep.fields()
@@ -231,7 +231,7 @@ func (r *aclRun) describe() error {
 	})
 }
 
-// logs compares what both have logged.
+// logs compares the ACL logs of the servers.
 func (r *aclRun) logs() error {
 	return r.same(r.admin, []string{"ACL", "LOG", "100"}, func(rep reply) string {
 		var text strings.Builder
@@ -244,7 +244,8 @@ func (r *aclRun) logs() error {
 	})
 }
 
-// copies has redis-server make a user of Keyp's description, which may do what the first may.
+// copies makes redis-server create a user from Keyp's description. That user must have the same
+// permissions as the first user.
 func (r *aclRun) copies() error {
 	list, err := r.admin.keyp.do("ACL", "LIST")
 	if err != nil {

@@ -16,7 +16,7 @@ var bitmapGenerators = []generator{
 	{8, drawBitField},
 }
 
-// bits draws a key that is mostly a bitmap's.
+// bits draws a key that mostly holds a bitmap.
 func (g *gen) bits() string {
 	if g.few || g.chance(25) {
 		return g.key()
@@ -24,7 +24,7 @@ func (g *gen) bits() string {
 	return g.from("bits", "bits", "bits", "bits2")
 }
 
-// bit draws the number of a bit, which is mostly a small one.
+// bit draws the offset of a bit, mostly a small one.
 func (g *gen) bit() string {
 	if g.chance(5) {
 		return g.from("-1", "x", "", "9223372036854775807", "8388608", "+1", "4095", "40000")
@@ -32,7 +32,8 @@ func (g *gen) bit() string {
 	return g.between(0, 100)
 }
 
-// bitRange draws nothing, or start and end, or from least 1 on start alone, with a unit or without.
+// bitRange draws nothing, or a start and an end, each with or without a unit. If least is 1 or
+// more, it may draw a start alone.
 func (g *gen) bitRange(least int) []string {
 	switch {
 	case g.chance(20):
@@ -45,7 +46,7 @@ func (g *gen) bitRange(least int) []string {
 	return []string{g.between(-90, 90), g.between(-90, 90), g.from("BIT", "bit", "BYTE")}
 }
 
-// drawBitOp draws the operations of 7.0.
+// drawBitOp draws the operations that Redis 7.0 has.
 func drawBitOp(g *gen) []string {
 	args := []string{"BITOP", g.from("AND", "OR", "XOR", "NOT", "and", "NAND"), g.bits()}
 	for range 1 + g.IntN(3) {

@@ -6,16 +6,17 @@ import (
 	"testing"
 )
 
-// TestDiffBlockingStreams: the differential run of those who wait for streams. Streams with groups
-// stay, as 7.0.15 has other errors for who waits for one that goes; those that are only read come
-// and go.
+// TestDiffBlockingStreams: the differential run of clients that wait for streams. Streams with
+// groups are not removed, since Redis 7.0.15 sends other errors to clients that wait for a removed
+// one. Streams without groups come and go.
 func TestDiffBlockingStreams(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
 	s.runBlocking(t, s.restoring(t, readingStreams, groupedSources, grouped), nil)
 }
 
-// TestDiffBlockingStreamsFromDisk: the same while keys leave memory as soon as they can.
+// TestDiffBlockingStreamsFromDisk is TestDiffBlockingStreams while keys leave memory as soon as
+// they can.
 func TestDiffBlockingStreamsFromDisk(t *testing.T) {
 	t.Parallel()
 	onlyLong(t)
@@ -25,16 +26,16 @@ func TestDiffBlockingStreamsFromDisk(t *testing.T) {
 	})
 }
 
-// TestDiffBlockingAnyType: the differential run of those who wait for keys that are now a list, now
-// a sorted set and now a stream.
+// TestDiffBlockingAnyType: the differential run of clients that wait for keys whose type changes
+// between list, sorted set and stream.
 func TestDiffBlockingAnyType(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
 	s.runBlocking(t, s.restoring(t, anyType, changingSources, changing), nil)
 }
 
-// restoring is a family in which RESTORE makes a key now and then, from what one of the sources has
-// in the begin.
+// restoring returns kind with RESTORE among the commands that wake clients. It restores the value
+// that one of the sources has at the beginning.
 func (s *both) restoring(t *testing.T, kind blockKind, sources, keys []string) blockKind {
 	t.Helper()
 	for _, args := range kind.begin {
@@ -54,7 +55,7 @@ func (s *both) restoring(t *testing.T, kind blockKind, sources, keys []string) b
 	return kind
 }
 
-// scripted gives a script that runs commands, whatever each replies.
+// scripted returns a script that runs commands, whatever they reply.
 func scripted(commands [][]string) []string {
 	args := []string{"EVAL",
 		"for _, words in ipairs(ARGV) do redis.pcall(unpack(cjson.decode(words))) end return #ARGV",
@@ -72,7 +73,7 @@ func scripted(commands [][]string) []string {
 var (
 	grouped = []string{"g0", "g1"}
 	plain   = []string{"r0", "r1", "r2"}
-	// groupedSources are copied to those that have groups. They have the same groups.
+	// Copies of groupedSources replace streams that have groups. They have the same groups.
 	groupedSources = []string{"x0", "x1"}
 
 	changing        = []string{"m0", "m1"}
@@ -151,7 +152,7 @@ func xadd(g *gen) []string {
 	return []string{"XADD", g.from(append(plain, grouped...)...), "1-*", "f", g.between(0, 99)}
 }
 
-// readingTransaction makes entries in one stream, and perhaps another stream in the place of one.
+// readingTransaction adds entries to one stream, and may replace a stream by another.
 func readingTransaction(g *gen) [][]string {
 	commands := [][]string{}
 	key := g.from(append(plain, grouped...)...)
@@ -202,7 +203,7 @@ var anyType = blockKind{
 	},
 }
 
-// changeType makes one key another value, or gives it more.
+// changeType gives a key a value of another type, or adds to its value.
 func changeType(g *gen) []string {
 	key, n := g.from(changing...), g.between(0, 99)
 	switch g.IntN(9) {
@@ -223,7 +224,7 @@ func changeType(g *gen) []string {
 	}
 }
 
-// changeTypes changes one key several times.
+// changeTypes changes the same key several times.
 func changeTypes(g *gen) (commands [][]string) {
 	key := g.from(changing...)
 	for range 1 + g.IntN(4) {

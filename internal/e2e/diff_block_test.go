@@ -12,16 +12,16 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The differential test of blocking commands: several connections wait on both servers while others
-// push. After each step the same connections wait on both servers, and all others have had the same
+// The differential test of blocking commands: on both servers several connections wait while others
+// push. After each step the same connections wait on both servers, and all others have got the same
 // replies.
 //
-// Redis 7.0.15 serves a waiter from the key that changed. From 7.2 on, and in Keyp, the waiter's
-// command runs again from its first key. To avoid the difference, a command that names several keys
-// names only keys that never hold another type, and no step fills two keys. One case is left: a
-// served command that moves an element (BLMOVE) may fill a second key. A client that waits for both
-// keys then gets different replies, and the data differ. The test notices that (movedBefore) and
-// ends the case.
+// Redis 7.0.15 serves a waiter from the key that changed. In Redis 7.2 and later, and in Keyp, the
+// waiter's command runs again from its first key. To avoid the difference, a command that names
+// several keys names only keys that never hold another type, and no step fills two keys. One case
+// is left: a served command that moves an element (BLMOVE) may fill a second key. A client that
+// waits for both keys then gets different replies, and the data differ. The test detects that
+// (movedBefore) and ends the case.
 
 const (
 	blockWaiters = 6 // the last two speak RESP3
@@ -34,7 +34,7 @@ func TestDiffBlocking(t *testing.T) {
 	s.runBlocking(t, popping, nil)
 }
 
-// blockKind is a family of blocking commands, with those that serve who waits.
+// blockKind is a family of blocking commands, with the commands that serve their waiters.
 type blockKind struct {
 	begin       [][]string // what there is first
 	wait        func(g *gen, brief bool) []string
@@ -65,7 +65,7 @@ var popping = blockKind{
 	},
 }
 
-// TestDiffBlockingFromDisk: the same while keys leave memory as soon as they can.
+// TestDiffBlockingFromDisk is the differential run while keys leave memory as soon as they can.
 func TestDiffBlockingFromDisk(t *testing.T) {
 	t.Parallel()
 	onlyLong(t)
@@ -73,7 +73,7 @@ func TestDiffBlockingFromDisk(t *testing.T) {
 	s.runBlocking(t, popping, func() { s.unload(t) })
 }
 
-// runBlocking runs cases; between, if there is one, every so many steps.
+// runBlocking runs cases. If between is not nil, it is called every few steps.
 func (s *both) runBlocking(t *testing.T, kind blockKind, between func()) {
 	cases := diffShare(t, 6)
 	if between != nil {
@@ -104,14 +104,14 @@ func (s *both) runBlocking(t *testing.T, kind blockKind, between func()) {
 	}
 }
 
-// blockRun is one case under way.
+// blockRun is one running case.
 type blockRun struct {
 	blockKind
 	control pair
 	waiters []*blockWaiter
 	history []string
-	// fromDisk: who is served from keys that are on disk is served once they are loaded, and
-	// meanwhile the commands that others have sent behind theirs run.
+	// fromDisk is true if keys may be on disk. A waiter is then served after its key is loaded, and
+	// commands that were sent after the waiter's command run in the meantime.
 	fromDisk bool
 	apart    bool // they have served somebody from different keys, as they may
 }
@@ -123,8 +123,8 @@ type blockWaiter struct {
 	ids    [2]string // on keyp and on redis
 	args   []string  // what it has sent last
 	owed   int       // replies to that and to what was sent behind it
-	// Of this step: the replies to args, nil where it still waits, and those to what was sent
-	// behind it if only they differ.
+	// The replies of this step. got has the replies to args, and is nil while the connection still
+	// waits. behind has the replies to the command after args, if they differ.
 	got, behind []reply
 }
 
@@ -150,7 +150,7 @@ func newBlockRun(t *testing.T, s *both, kind blockKind) *blockRun {
 	return r
 }
 
-// step has a connection wait, or changes something.
+// step makes a connection wait, or changes something.
 func (r *blockRun) step(g *gen) error {
 	w := r.waiters[g.IntN(len(r.waiters))]
 	switch {
@@ -173,8 +173,8 @@ func (r *blockRun) step(g *gen) error {
 	return r.await(w, r.wait(g, false), behind, false)
 }
 
-// await sends a blocking command, and perhaps one behind it, and waits until it has replied
-// or waits on both servers.
+// await sends a blocking command, and perhaps another command after it. It waits until both servers
+// have replied or the connection waits on them.
 func (r *blockRun) await(w *blockWaiter, args, behind []string, brief bool) error {
 	r.history = append(r.history, fmt.Sprintf("%d: %q %q", w.number, args, behind))
 	raw := encode(args...)
@@ -211,7 +211,7 @@ func (r *blockRun) await(w *blockWaiter, args, behind []string, brief bool) erro
 	return r.settle()
 }
 
-// ready says whether a reply is there.
+// ready returns true if a reply has arrived.
 func (w *wire) ready() (bool, error) {
 	if err := w.Listen(time.Millisecond); err != nil {
 		return false, err
@@ -224,7 +224,7 @@ func (w *wire) ready() (bool, error) {
 	return err == nil, err
 }
 
-// waits says whether a connection waits on a server.
+// waits returns true if a connection waits on a server.
 func (r *blockRun) waits(w *blockWaiter, side int) (bool, error) {
 	c := [2]*wire{r.control.keyp, r.control.redis}[side]
 	list, err := c.do("CLIENT", "LIST", "ID", w.ids[side])
@@ -233,12 +233,12 @@ func (r *blockRun) waits(w *blockWaiter, side int) (bool, error) {
 	return strings.Contains(flags, "b"), err
 }
 
-// change sends a command that may wake somebody.
+// change sends a command that may wake a waiter.
 func (r *blockRun) change(args []string) error {
 	return errors.Join(r.agree(args), r.settle())
 }
 
-// exec runs commands as a transaction; those who wait see only its end.
+// exec runs commands as a transaction. Waiters see only its result.
 func (r *blockRun) exec(commands [][]string) error {
 	for _, args := range slices.Concat([][]string{{"MULTI"}}, commands, [][]string{{"EXEC"}}) {
 		if err := r.agree(args); err != nil {
@@ -248,7 +248,7 @@ func (r *blockRun) exec(commands [][]string) error {
 	return r.settle()
 }
 
-// agree sends a command to both.
+// agree sends a command to both servers and compares the replies.
 func (r *blockRun) agree(args []string) error {
 	keyp, redis, err := r.control.ask(args...)
 	r.history = append(r.history, fmt.Sprintf("%q: %s", args, brief(redis.raw)))
@@ -275,8 +275,8 @@ func (r *blockRun) unblock(w *blockWaiter, how string) error {
 	return r.settle()
 }
 
-// settle sees who still waits, and takes and compares the replies of those who don't. Keyp may
-// have to read keys from disk before it serves somebody.
+// settle finds the connections that still wait. It receives and compares the replies of the others.
+// Keyp may have to read keys from disk before it serves a waiter.
 func (r *blockRun) settle() (err error) {
 	for _, w := range r.waiters {
 		w.got, w.behind = nil, nil
@@ -291,8 +291,8 @@ func (r *blockRun) settle() (err error) {
 	return err
 }
 
-// look takes the replies that are there, and says how the servers differ now: they may not have
-// come to the end of the step.
+// look receives the replies that have arrived. It returns how the servers differ at the moment, as
+// they may not have finished the step yet.
 func (r *blockRun) look() (differ, err error) {
 	for _, w := range r.waiters {
 		if w.owed == 0 {
@@ -325,9 +325,9 @@ func (r *blockRun) look() (differ, err error) {
 	return differ, err
 }
 
-// movedBefore says whether a waiter for several lists was served by Redis from the list that
-// has changed, and by Keyp from one that it names before, to which another waiter has moved what
-// it got in the same step.
+// movedBefore returns true if the servers served a waiter for several lists from different lists,
+// which is allowed: Redis from the list that has changed, and Keyp from one that the waiter names
+// earlier. Another waiter has moved its element to that list in the same step.
 func (r *blockRun) movedBefore(w *blockWaiter) bool {
 	if w.got == nil {
 		return false
@@ -362,8 +362,8 @@ func (w *blockWaiter) differs() error {
 	return nil
 }
 
-// receive takes all replies that a connection is owed: those to the command that may wait are
-// kept, those behind it are compared.
+// receive receives all pending replies of a connection. It keeps the replies to the blocking
+// command, and compares those to the commands after it.
 func (r *blockRun) receive(w *blockWaiter) error {
 	for first := true; w.owed > 0; w.owed-- {
 		var got []reply
@@ -385,7 +385,7 @@ func (r *blockRun) receive(w *blockWaiter) error {
 	return nil
 }
 
-// compareAll compares what is left.
+// compareAll compares the data at the end of a case.
 func (r *blockRun) compareAll() error {
 	for _, args := range r.values() {
 		if err := r.change(args); err != nil {
@@ -395,7 +395,7 @@ func (r *blockRun) compareAll() error {
 	return nil
 }
 
-// close lets the connections go.
+// close closes the connections.
 func (r *blockRun) close() {
 	for _, w := range r.waiters {
 		_, _ = w.keyp.Close(), w.redis.Close() // all that was to be read has been
@@ -407,8 +407,8 @@ var (
 	blockZSets = []string{"z0", "z1", "z2"}
 )
 
-// drawBlocking draws a command that waits while there is nothing to take. Keys of lists
-// hold lists or nothing, those of sorted sets likewise, and m anything.
+// drawBlocking draws a command that waits if it finds no element. Keys for lists hold a list or
+// nothing, keys for sorted sets hold a sorted set or nothing, and m holds anything.
 func drawBlocking(g *gen, timeout string) []string {
 	some := func(names []string) []string {
 		if g.chance(25) {
@@ -447,8 +447,8 @@ func drawBlocking(g *gen, timeout string) []string {
 	}
 }
 
-// drawTransaction draws a transaction that makes one key ready at most: it comes to be and
-// goes and comes again, and a blocking command does not wait.
+// drawTransaction draws a transaction that fills one key at most. The key may appear, disappear and
+// appear again. A blocking command in it does not wait.
 func drawTransaction(g *gen) [][]string {
 	key := g.from(append([]string{"m", "m"}, blockLists...)...)
 	commands := [][]string{}
@@ -476,7 +476,7 @@ func drawTransaction(g *gen) [][]string {
 	return commands
 }
 
-// drawWaking draws a command that makes one key ready at most.
+// drawWaking draws a command that fills one key at most.
 func drawWaking(g *gen) []string {
 	list, zset := g.from(blockLists...), g.from(blockZSets...)
 	values := func() (some []string) {

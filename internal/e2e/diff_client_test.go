@@ -10,11 +10,11 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Random CLIENT LIST and CLIENT KILL, with all the filters that 7.0.15 has, among clients of two
-// users, of which some are subscribed: replies are the same, the same clients are listed, and the
-// same ones are gone afterwards.
+// Random CLIENT LIST and CLIENT KILL commands, with all the filters of 7.0.15, run among clients of
+// two users, some of them subscribed. Both servers send the same replies, list the same clients and
+// disconnect the same ones.
 
-// clientSteps is how many commands a case has.
+// clientSteps is the number of commands of a case.
 const clientSteps = 60
 
 func TestDiffClientFilters(t *testing.T) {
@@ -40,8 +40,8 @@ func TestDiffClientFilters(t *testing.T) {
 	})
 }
 
-// clientRun is one case under way. Of its clients those with odd numbers are alice's, and the last
-// two are subscribed.
+// clientRun is one running case. The clients with odd numbers are alice's, and the last two are
+// subscribed.
 type clientRun struct {
 	*gen
 	t       *testing.T
@@ -52,7 +52,7 @@ type clientRun struct {
 
 const firstSubscribed = 4
 
-// filterClient is a connection to each server, with what identifies it there.
+// filterClient is a connection to each server, with its ids and addresses there.
 type filterClient struct {
 	pair
 	id, addr, local [2]string
@@ -77,7 +77,7 @@ func (r *clientRun) dial(n int) {
 	}
 }
 
-// alone waits until all others are gone that were connected.
+// alone waits until only the clients of this case are connected.
 func (r *clientRun) alone() {
 	for _, w := range r.clients[0].sides() {
 		await.Until(r.t, "only this case's clients are there", func() bool {
@@ -94,8 +94,9 @@ func (r *clientRun) end() {
 
 var listedClient = regexp.MustCompile(` name=(c\d)`)
 
-// listedClients gives the names of the clients in a list. Redis turns the list of all clients
-// around as time passes, and 7.0.15 lists a client once for each time that ID has it.
+// listedClients returns the sorted names of the clients in a list, each once. Redis changes the
+// order of the list of all clients over time. Redis 7.0.15 lists a client as often as the option ID
+// names it.
 func listedClients(list reply) (names []string) {
 	for _, found := range listedClient.FindAllStringSubmatch(list.text, -1) {
 		names = append(names, found[1])
@@ -104,7 +105,8 @@ func listedClients(list reply) (names []string) {
 	return slices.Compact(names)
 }
 
-// step sends a command from one of the clients that are not subscribed, and compares what is left.
+// step sends a command from a client that is not subscribed. It compares the replies, and after
+// KILL the clients that are left.
 func (r *clientRun) step() error {
 	asks := &r.clients[r.IntN(firstSubscribed)]
 	args := r.list()
@@ -133,7 +135,7 @@ func (r *clientRun) step() error {
 	return r.replace()
 }
 
-// replace compares which clients are gone, and connects others instead of them.
+// replace compares which clients are gone, and connects new ones in their place.
 func (r *clientRun) replace() error {
 	var lists [2][]string
 	var looks pair
@@ -161,7 +163,8 @@ func (r *clientRun) replace() error {
 	return nil
 }
 
-// both gives an argument for each server: of a client what find gives, or the same odd text.
+// both returns an argument for each server: either the result of find for a client, or the same odd
+// text.
 func (r *clientRun) both(find func(*filterClient) [2]string, odd ...string) [2]string {
 	if n := r.IntN(len(r.clients) + 1); n < len(r.clients) {
 		return find(&r.clients[n])
@@ -184,7 +187,7 @@ func (r *clientRun) same(odd ...string) [2]string {
 	return [2]string{text, text}
 }
 
-// clientCall makes the two commands of a subcommand and pairs of arguments.
+// clientCall makes the commands for both servers from a subcommand and pairs of arguments.
 func clientCall(subcommand string, args ...[2]string) (commands [2][]string) {
 	for side := range commands {
 		commands[side] = []string{"CLIENT", subcommand}

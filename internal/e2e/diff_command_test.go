@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ownDocs are the commands whose documentation differs from redis-server 7.0.15's,
-// with the reason.
+// ownDocs maps the commands whose documentation differs from that of redis-server 7.0.15 to the
+// reason.
 var ownDocs = map[string]string{
 	"client|setinfo":          "from 7.2",
 	"client|no-touch":         "from 7.2",
@@ -105,8 +105,8 @@ func bothRESP3(t *testing.T) *both {
 	return s
 }
 
-// TestDiffCommandDocs: since, group and argument grammar of every command are Redis's;
-// summaries and complexities are our own words, but there.
+// TestDiffCommandDocs: version, group and argument grammar of every command are those of Redis.
+// Summaries and complexities have our own words, but exist.
 func TestDiffCommandDocs(t *testing.T) {
 	t.Parallel()
 	s := bothRESP3(t)
@@ -153,8 +153,8 @@ func compareDocs(t *testing.T, name string, keyp, redis reply) {
 	}
 }
 
-// grammar writes arguments in one line each, without their names, which later
-// versions of Redis have changed, and without blocks around a single argument.
+// grammar returns the arguments, one in a line. It leaves out their names, which later versions of
+// Redis have changed, and blocks around a single argument.
 func grammar(arguments reply) string {
 	var b strings.Builder
 	for _, arg := range arguments.items {
@@ -198,7 +198,7 @@ func TestDiffCommandShape(t *testing.T) {
 	}
 }
 
-// types is the shape of a reply: its types, without values.
+// types returns the shape of a reply: its types without values.
 func types(r reply) string {
 	if r.null {
 		return "null"
@@ -215,7 +215,8 @@ func types(r reply) string {
 	return string(r.kind) + "(" + strings.Join(inner, " ") + ")"
 }
 
-// TestDiffGetKeys: the keys of invocations, and the errors of those that have none.
+// TestDiffGetKeys: the servers find the same keys in invocations, and have the same errors for
+// those without keys.
 func TestDiffGetKeys(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)

@@ -2,18 +2,18 @@ package e2e
 
 import "slices"
 
-// generator draws a command that is compared. One with more weight is drawn more often:
-// writes that leave something for the others to meet are.
+// generator draws a command whose reply is compared. A generator with more weight is used more
+// often, in particular for writes that leave data for other commands.
 type generator struct {
 	weight int
 	draw   func(g *gen) []string
 }
 
-// generators are those of all families.
+// generators has the generators of all families.
 var generators = slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators,
 	sortGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators, streamGenerators)
 
-// wholeValues give the commands by which the values of all keys are compared in the end.
+// wholeValues has functions that return the commands by which all values are compared at the end.
 var wholeValues = slices.Concat(stringValues, listValues, hashValues, setValues,
 	zsetValues, streamValues)
 
@@ -21,7 +21,7 @@ var stringValues = []func(key string) []string{
 	func(key string) []string { return []string{"GET", key} },
 }
 
-// keyGenerators are those of strings and of keys of any type.
+// keyGenerators draw commands for strings and for keys of any type.
 var keyGenerators = []generator{
 	{20, drawSet},
 	{8, func(g *gen) []string { return []string{"GET", g.key()} }},
@@ -83,7 +83,7 @@ var keyGenerators = []generator{
 	{1, func(g *gen) []string { return []string{"PING", g.value()} }},
 	{1, func(g *gen) []string { return []string{"ECHO", g.value()} }},
 	{1, func(g *gen) []string {
-		// No NUL here: 7.0 compares names up to one, so that its answer to "get\x00" depends on
+		// Leave out NUL: 7.0 compares names only up to a NUL, so its reply to "get\x00" depends on
 		// how its table of commands happens to be hashed.
 		return []string{g.from("NOSUCH", "", "GE", "get\x01", "object nope"), g.value(), g.key()}
 	}},
@@ -92,8 +92,8 @@ var keyGenerators = []generator{
 	}},
 }
 
-// setex is a time for a command that has no absolute sister: in cases of Unix times
-// only, one that is refused.
+// setex draws a time for a command that has no form with an absolute time. In cases that use only
+// Unix times, it draws a time that is refused.
 func (g *gen) setex(unit timeUnit) string {
 	if unit.absolute {
 		return g.from("0", "-1", "x", "9223372036854775807")
@@ -123,8 +123,8 @@ func drawSet(g *gen) []string {
 	return append(args, g.shuffle(options)...)
 }
 
-// drawAppend appends something: APPEND of nothing changes nothing in Keyp, while Redis
-// then says OBJECT ENCODING raw.
+// drawAppend appends a text that is not empty. An empty one changes nothing in Keyp, but Redis then
+// shows OBJECT ENCODING raw.
 func drawAppend(g *gen) []string {
 	value := g.value()
 	if value == "" {
@@ -133,7 +133,7 @@ func drawAppend(g *gen) []string {
 	return []string{"APPEND", g.key(), value}
 }
 
-// shuffle gives the options' words with the options in any order.
+// shuffle returns the words of the options, with the options in random order.
 func (g *gen) shuffle(options [][]string) []string {
 	var words []string
 	g.Shuffle(len(options), func(i, j int) { options[i], options[j] = options[j], options[i] })

@@ -7,8 +7,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// TestDiffDebug: the subcommands of DEBUG that clients' own tests use reply what redis-server does,
-// DIGEST for the same data.
+// TestDiffDebug: the subcommands of DEBUG that the tests of clients use have the same replies as in
+// redis-server. DIGEST is the same for the same data.
 func TestDiffDebug(t *testing.T) {
 	t.Parallel()
 	allowed := []string{"--enable-debug-command", "yes", "--appendonly", "yes"}

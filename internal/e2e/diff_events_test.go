@@ -10,14 +10,14 @@ import (
 	"keyp/internal/testkit"
 )
 
-// The differential run with a subscriber to all keyspace events of each server: after each
-// command both must have published the same ones in the same order. Events of expiry are compared
-// at the end: Redis reports that a key expired when it finds it, and Keyp when it is due.
+// The differential run with a subscriber to all keyspace events of each server: after each command
+// both must have published the same events in the same order. Expiry events are compared at the
+// end. Redis reports an expiry when it finds the key, and Keyp when the key is due.
 
-// allEvents is notify-keyspace-events with everything that Redis has.
+// allEvents is the value of notify-keyspace-events that includes every event of Redis.
 const allEvents = "KEAmn"
 
-// TestDiffEvents: the events of commands on keys and types.
+// TestDiffEvents compares the events of commands on keys and types.
 func TestDiffEvents(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...),
@@ -26,7 +26,7 @@ func TestDiffEvents(t *testing.T) {
 	s.run(t, diffShare(t, 2), true, nil)
 }
 
-// ears are a subscriber to each server, and the events of expiry.
+// ears has a subscriber to each server, and counts of expiry events.
 type ears struct {
 	pair
 	aside [2]map[string]int // of Keyp, of Redis
@@ -53,14 +53,14 @@ func (r *diffRun) listen() error {
 	if err != nil {
 		return err
 	}
-	// The other confirmation.
+	// PSUBSCRIBE with two patterns is confirmed twice.
 	return errors.Join(second(e.keyp.receive()), second(e.redis.receive()))
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// compareEvents compares what both have published since they were asked last. SORT looks
-// keys up in an order of its own.
+// compareEvents compares the events that the servers have published since the last call. For SORT
+// the order is ignored, as it looks up keys in an order of its own.
 func (r *diffRun) compareEvents(args []string) error {
 	keyp, redis, err := r.ears.hear(r)
 	if err != nil {
@@ -77,14 +77,14 @@ func (r *diffRun) compareEvents(args []string) error {
 	return nil
 }
 
-// forget takes no notice of what was published: comparing replies may have the servers agree
-// on what chance decided.
+// forget drops the events so far: comparing replies may send commands that make the servers equal
+// where they decided at random.
 func (e *ears) forget(r *diffRun) error {
 	_, _, err := e.hear(r)
 	return err
 }
 
-// hear gives what both servers have published since they were asked last.
+// hear returns the events that the servers have published since the last call.
 func (e *ears) hear(r *diffRun) (keyp, redis []string, err error) {
 	if _, _, err := r.conns[1].ask("PUBLISH", "end of step", ""); err != nil {
 		return nil, nil, err
@@ -121,7 +121,7 @@ func (e *ears) heard(c *wire, aside map[string]int) (list []string, err error) {
 	}
 }
 
-// compareExpired compares the events of expiry, when Redis has looked at all keys.
+// compareExpired compares the expiry events after Redis has looked at all keys.
 func (r *diffRun) compareExpired() error {
 	if err := r.ears.forget(r); err != nil { // those of looking at all keys
 		return err

@@ -15,16 +15,16 @@ type step struct {
 	wait bool     // a deadline may be a moment away: go on when it has passed
 }
 
-// Symbolic times start with a byte that no generated text starts with. They are
-// resolved when the step is sent, the same for both servers.
+// Symbolic times start with a byte that no generated text starts with. When the step is sent, they
+// get the same values for both servers.
 const symbol = "\x02"
 
-// near is the most, in milliseconds, that a near deadline is ahead.
+// near is the largest distance, in milliseconds, of a near deadline.
 const near = 10
 
-// resolve gives the arguments as they are sent. Durations differ with every step of a
-// case by far more than the servers can be apart, so that GT and LT decide alike. Near instants
-// are slack times as far ahead.
+// resolve returns the arguments to send. Durations differ between the steps of a case by far more
+// than the delay between the servers, so that GT and LT have the same result on both. The distance
+// of near times is multiplied by slack.
 func (s step) resolve(index int, now time.Time, slack int64) []string {
 	args := make([]string, len(s.args))
 	for i, arg := range s.args {
@@ -56,7 +56,7 @@ func (s step) resolve(index int, now time.Time, slack int64) []string {
 	return args
 }
 
-// soon says whether an argument is an instant a moment ahead.
+// soon returns true if an argument is a near time.
 func (s step) soon() bool {
 	return slices.ContainsFunc(s.args, func(arg string) bool {
 		by, found := strings.CutPrefix(arg, symbol+"at-ms ")
@@ -65,7 +65,7 @@ func (s step) soon() bool {
 	})
 }
 
-// timeUnit is what a command counts deadlines in.
+// timeUnit is the unit in which a command counts deadlines.
 type timeUnit struct {
 	word     string // SET's option
 	millis   bool
@@ -75,7 +75,7 @@ type timeUnit struct {
 var timeUnits = []timeUnit{{"EX", false, false}, {"PX", true, false}, {"EXAT", false, true},
 	{"PXAT", true, true}}
 
-// gen draws the parts of commands. wait is set when a near deadline was drawn.
+// gen draws the parts of commands. wait is set once a near deadline is drawn.
 type gen struct {
 	*rand.Rand
 	absolute bool // deadlines are Unix times only, so that both servers have the same ones
@@ -95,7 +95,7 @@ func (g *gen) chance(percent int) bool { return g.IntN(100) < percent }
 // between draws a number, both ends included, as text.
 func (g *gen) between(low, high int) string { return strconv.Itoa(low + g.IntN(high-low+1)) }
 
-// key draws one of few, so that steps meet on the same keys.
+// key draws one of few keys, so that steps use the same keys.
 func (g *gen) key() string {
 	if g.few {
 		return g.from("a", "b", "c")
@@ -112,7 +112,7 @@ func (g *gen) keys(most int) []string {
 	return list
 }
 
-// Numbers that parsers are apart on.
+// oddNumbers has numbers that parsers treat differently.
 var oddNumbers = []string{
 	"", " 5", "5 ", "+5", "05", "-0", "00", "0x10", "1e3", "1.0", "5.", ".5", "abc", "nan", "inf",
 	"-inf", "1_000", "٣",
@@ -124,7 +124,7 @@ var oddNumbers = []string{
 
 func (g *gen) odd() string { return g.from(oddNumbers...) }
 
-// integer is mostly a small number.
+// integer draws mostly a small number.
 func (g *gen) integer() string {
 	if g.chance(15) {
 		return g.odd()
@@ -132,7 +132,7 @@ func (g *gen) integer() string {
 	return g.between(-20, 100)
 }
 
-// index is an offset into a string, sometimes far outside.
+// index draws an offset into a string, sometimes far outside it.
 func (g *gen) index() string {
 	switch {
 	case g.chance(10):
@@ -214,7 +214,7 @@ func (g *gen) time(u timeUnit) string {
 	return symbol + kind + g.from("1", "-1")
 }
 
-// unit draws one that the case allows.
+// unit draws a unit that the case allows.
 func (g *gen) unit() timeUnit {
 	if g.absolute {
 		return one(g, timeUnits[2:]...)
@@ -222,8 +222,8 @@ func (g *gen) unit() timeUnit {
 	return one(g, timeUnits...)
 }
 
-// relative gives a command that counts from now, or its absolute sister where the case
-// wants Unix times.
+// relative returns a command with a relative time, or its form with an absolute time if the case
+// uses only Unix times.
 func (g *gen) relative(relative, absolute string, millis bool) (string, timeUnit) {
 	if g.absolute {
 		return absolute, timeUnit{millis: millis, absolute: true}
@@ -236,7 +236,7 @@ func (g *gen) pattern() string {
 		"{a}*", "k*", "**a**", "", "[]a]", "[z-a]", "*\xff", "long:*k*k*k*", "x*")
 }
 
-// command draws one.
+// command draws a command.
 func (g *gen) command() []string {
 	pool := generators
 	switch {
@@ -258,7 +258,7 @@ func (g *gen) command() []string {
 	panic("the weights do not add up")
 }
 
-// disturb makes a command wrong, or only look different, some of the time.
+// disturb sometimes makes a command invalid, or changes only its spelling.
 func (g *gen) disturb(args []string) []string {
 	if g.chance(15) {
 		args[0] = mixedCase(args[0])
@@ -279,7 +279,7 @@ func (g *gen) disturb(args []string) []string {
 	return args
 }
 
-// mixedCase changes the case of every other letter.
+// mixedCase changes the case of every second letter.
 func mixedCase(word string) string {
 	if strings.HasPrefix(word, symbol) {
 		return word

@@ -17,7 +17,7 @@ var geoGenerators = []generator{
 	{4, drawGeoRadius},
 }
 
-// places draws a key that is mostly one of places.
+// places draws a key that mostly holds places.
 func (g *gen) places() string {
 	if g.few || g.chance(8) {
 		return g.key()
@@ -35,7 +35,7 @@ func (g *gen) towns(most int) []string {
 	return list
 }
 
-// coordinates draws a place: anywhere, or near one of a few.
+// coordinates draws coordinates: any, or some near one of a few places.
 func (g *gen) coordinates() []string {
 	format := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	switch {
@@ -83,8 +83,8 @@ func drawGeoAdd(g *gen) []string {
 	return args
 }
 
-// geoOptions draws what follows the area. Members at the same distance come in any order in Redis
-// when there is a COUNT, so that is drawn with ANY alone where members may be equal.
+// geoOptions draws the options after the area. With COUNT, Redis returns members at equal distances
+// in any order, so COUNT is drawn only with ANY where members may have equal distances.
 func (g *gen) geoOptions(with bool) (words []string) {
 	var options [][]string
 	if g.chance(50) {
@@ -146,9 +146,9 @@ func drawGeoRadius(g *gen) []string {
 	return append(args, g.geoOptions(true)...)
 }
 
-// TestDiffDistances compares distances as doubles, which GEODIST rounds: also of places at opposite
-// ends of the earth, where the last bit of a sine becomes dozens of units. Of a thousand results
-// some may differ, as those of mathematical functions do (docs/reference/redis.md).
+// TestDiffDistances compares distances as doubles, which GEODIST rounds. Some places are at
+// opposite ends of the earth, where the last bit of a sine becomes dozens of units. A few of a
+// thousand results may differ, as results of mathematical functions do (docs/reference/redis.md).
 func TestDiffDistances(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)

@@ -29,7 +29,7 @@ var hashValues = []func(key string) []string{
 	func(key string) []string { return []string{"HGETALL", key} },
 }
 
-// hash draws a key that is mostly a hash's.
+// hash draws a key that mostly holds a hash.
 func (g *gen) hash() string {
 	if g.few || g.chance(12) {
 		return g.key()
@@ -37,7 +37,7 @@ func (g *gen) hash() string {
 	return g.from("h", "h", "h", "g")
 }
 
-// field draws one of few, mostly, so that steps meet in them.
+// field draws mostly one of few fields, so that steps use the same fields.
 func (g *gen) field() string {
 	switch {
 	case g.chance(2):
@@ -56,7 +56,7 @@ func (g *gen) fields(most int) []string {
 	return list
 }
 
-// fieldValue is mostly short: longer ones make a hash a large one.
+// fieldValue draws a mostly short value. Longer ones make a hash a large one.
 func (g *gen) fieldValue() string {
 	if v := g.value(); g.chance(5) || len(v) < 20 {
 		return v
@@ -64,7 +64,7 @@ func (g *gen) fieldValue() string {
 	return g.integer()
 }
 
-// drawHSet sets a few fields, or so many that the hash is a large one.
+// drawHSet sets a few fields, or enough to make the hash a large one.
 func drawHSet(g *gen) []string {
 	args := []string{g.from("HSET", "HSET", "HMSET"), g.hash()}
 	if g.chance(3) {
@@ -110,7 +110,7 @@ func drawHScan(g *gen) []string {
 	return append(args, g.shuffle(options)...)
 }
 
-// drawOn is a command of keys of any type.
+// drawOn draws a command for keys of any type.
 func drawOn(g *gen, key func() string) []string {
 	switch g.IntN(6) {
 	case 0:
@@ -128,8 +128,8 @@ func drawOn(g *gen, key func() string) []string {
 	return []string{g.from("PERSIST", "TYPE", "PTTL"), key()}
 }
 
-// alikeHash compares replies that list a hash's fields: the order of a large hash means
-// nothing, nor that of one which was read from disk.
+// alikeHash compares replies that list the fields of a hash. It ignores the order, which is
+// arbitrary in a large hash and after a hash is read from disk.
 func (r *diffRun) alikeHash(p pair, args []string, keyp, redis reply) (bool, error) {
 	if keyp.kind != redis.kind || len(keyp.items) != len(redis.items) {
 		return false, nil
@@ -148,8 +148,8 @@ func (r *diffRun) alikeHash(p pair, args []string, keyp, redis reply) (bool, err
 	return keyp.unordered(size) == redis.unordered(size), nil
 }
 
-// areFields says whether what both servers reply to HRANDFIELD is fields of the hash, with
-// their values where these were asked for.
+// areFields returns true if the replies of both servers to HRANDFIELD contain fields of the hash,
+// with their values if the command asks for them.
 func (p pair) areFields(args []string, keyp, redis reply) (bool, error) {
 	for _, side := range []struct {
 		*wire
@@ -165,7 +165,7 @@ func (p pair) areFields(args []string, keyp, redis reply) (bool, error) {
 	return true, nil
 }
 
-// drawn gives the fields of a reply to HRANDFIELD, with their values if it has them.
+// drawn returns the fields of a reply to HRANDFIELD, with their values if the reply has them.
 func drawn(r reply, values bool) map[string]*reply {
 	if r.kind == '$' {
 		return map[string]*reply{r.text: nil}

@@ -2,7 +2,7 @@ package e2e
 
 import "strconv"
 
-// A GET after each change compares the bytes.
+// A GET after each change compares the bytes of the HyperLogLog.
 var hllGenerators = []generator{
 	{14, drawPFAdd},
 	{12, func(g *gen) []string { return []string{"GET", g.from(g.sketch(), "many")} }},
@@ -33,7 +33,7 @@ var hllGenerators = []generator{
 	{2, func(g *gen) []string { return []string{"OBJECT", "ENCODING", g.sketch()} }},
 }
 
-// sketch draws a key that is mostly a HyperLogLog's.
+// sketch draws a key that mostly holds a HyperLogLog.
 func (g *gen) sketch() string {
 	if g.few || g.chance(10) {
 		return g.key()
@@ -41,9 +41,9 @@ func (g *gen) sketch() string {
 	return g.from("hll", "hll", "hll", "hll2")
 }
 
-// drawPFAdd draws few elements, or thousands, so that both encodings and the change from one to
-// the other come. More than one come to a key that is never damaged: where Redis fails amid them,
-// those before stay.
+// drawPFAdd draws few or thousands of elements, to get both encodings and the change between them.
+// It adds several elements only to a key that is never damaged: if Redis fails at an element, it
+// has already added those before.
 func drawPFAdd(g *gen) []string {
 	args := []string{"PFADD", g.sketch()}
 	first, n := g.IntN(100_000), g.IntN(8)

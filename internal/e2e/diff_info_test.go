@@ -10,9 +10,9 @@ import (
 	"keyp/internal/testkit"
 )
 
-// infoFields are the fields of INFO that programs read, by section: redis-cli --stat,
-// the Prometheus exporter's graphs and alerts, Datadog's and Telegraf's dashboards,
-// client libraries that look at the version, the role or whether data is loading.
+// infoFields has the fields of INFO that programs read, by section. The programs are redis-cli
+// --stat, the graphs and alerts of the Prometheus exporter, the dashboards of Datadog and Telegraf,
+// and client libraries that check the version, the role or whether data is loading.
 var infoFields = map[string][]string{
 	"Server": {
 		"redis_version", "redis_mode", "os", "arch_bits", "process_id", "run_id", "tcp_port",
@@ -38,8 +38,7 @@ var infoFields = map[string][]string{
 	"Cluster":     {"cluster_enabled"},
 }
 
-// clientFields are the fields of CLIENT LIST that go-redis, redis-cli and operators'
-// scripts read.
+// clientFields has the fields of CLIENT LIST that go-redis, redis-cli and operators' scripts read.
 var clientFields = []string{
 	"id", "addr", "laddr", "fd", "name", "age", "idle", "flags", "db", "sub", "psub",
 	"ssub", "multi",
@@ -47,8 +46,8 @@ var clientFields = []string{
 	"events", "cmd", "user", "redir", "resp",
 }
 
-// TestDiffInfo: those fields exist, also in Redis, with the same kind of value: a
-// number stays a number, a word one of the same form. Debian's Redis has no subexpiry.
+// TestDiffInfo: these fields exist in Keyp and Redis, with values of the same kind: numbers, or
+// words of the same form. The Redis of Debian has no subexpiry.
 func TestDiffInfo(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -85,7 +84,7 @@ func infoOf(t *testing.T, s *both, c *wire) map[string]map[string]string {
 	return sections
 }
 
-// TestDiffClientList: every line has the fields, in the same form.
+// TestDiffClientList: every line has the clientFields, in the same form.
 func TestDiffClientList(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -105,7 +104,7 @@ func TestDiffClientList(t *testing.T) {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// shape is a value with its numbers taken out, or "word" for a value without numbers.
+// shape returns a value without its numbers, or "word" for a value without numbers.
 func shape(value string) string {
 	if !digits.MatchString(value) {
 		return "word"
@@ -113,7 +112,7 @@ func shape(value string) string {
 	return digits.ReplaceAllString(value, "0")
 }
 
-// compareKinds fails when a value is absent or when only one of the two is a number.
+// compareKinds fails the test if a value is missing, or if only one of the two is a number.
 func compareKinds(t *testing.T, what, keyp, redis string) {
 	t.Helper()
 	number := func(value string) bool {
@@ -131,8 +130,8 @@ func compareKinds(t *testing.T, what, keyp, redis string) {
 	}
 }
 
-// TestDiffConfigGet: options that clients, frameworks and operators ask for are
-// there, with Redis's own defaults where nothing speaks against them.
+// TestDiffConfigGet: the options that clients, frameworks and operators ask for exist. They have
+// Redis's defaults unless there is a reason for others.
 func TestDiffConfigGet(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -185,14 +184,14 @@ func TestDiffConfigGet(t *testing.T) {
 	}
 }
 
-// both is a Keyp and a redis-server, with one connection to each.
+// both has a Keyp and a redis-server, with one connection to each.
 type both struct {
 	keypServer, redisServer *testkit.Server
 	pair
 	listens bool // events are compared too
 }
 
-// bothServers starts the two with the same flags.
+// bothServers starts both servers with the same flags.
 func bothServers(t *testing.T, args ...string) *both {
 	t.Helper()
 	s := &both{redisServer: testkit.Redis(t, args...)}
@@ -201,7 +200,7 @@ func bothServers(t *testing.T, args ...string) *both {
 	return s
 }
 
-// dial opens another connection to each.
+// dial opens another connection to each server.
 func (s *both) dial(t *testing.T) (keyp, redis *wire) {
 	t.Helper()
 	var conns [2]*wire

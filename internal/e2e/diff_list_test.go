@@ -32,7 +32,7 @@ var listValues = []func(key string) []string{
 	func(key string) []string { return []string{"LRANGE", key, "0", "-1"} },
 }
 
-// list draws a key that is mostly a list's.
+// list draws a key that mostly holds a list.
 func (g *gen) list() string {
 	if g.few || g.chance(15) {
 		return g.key()
@@ -40,7 +40,7 @@ func (g *gen) list() string {
 	return g.from("l", "l", "m")
 }
 
-// element draws one of few, mostly, so that those that are looked for are there.
+// element draws mostly one of few elements, so that searches find some.
 func (g *gen) element() string {
 	if g.chance(15) {
 		return g.value()
@@ -48,8 +48,8 @@ func (g *gen) element() string {
 	return g.from("a", "b", "c", "1", "2", "-7")
 }
 
-// matches is how many equal elements to act on. It has an opposite: what has none is out
-// of range from Redis 8.0 on.
+// matches draws the number of equal elements to act on. It leaves out the smallest int64, which
+// cannot be negated: Redis 8.0 and later call it out of range.
 func (g *gen) matches() string {
 	if odd := g.odd(); g.chance(15) && odd != strconv.Itoa(math.MinInt64) {
 		return odd
@@ -59,7 +59,7 @@ func (g *gen) matches() string {
 
 func (g *gen) end() string { return g.from("LEFT", "RIGHT", "LEFT", "RIGHT", "left", "BOTH") }
 
-// drawPush adds a few elements, or so many that the list is a long one.
+// drawPush adds a few elements, or enough to make the list a long one.
 func drawPush(g *gen, name string) []string {
 	args := []string{name, g.list()}
 	n := 1 + g.IntN(5)

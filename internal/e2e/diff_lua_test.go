@@ -12,13 +12,13 @@ import (
 	"keyp/internal/testkit"
 )
 
-// luaCases is how many programs of each kind TestDiffLua draws for one case of
+// luaCases is the number of programs of each kind that TestDiffLua draws for each case of
 // KEYP_DIFF_CASES.
 const luaCases = 5
 
-// TestDiffLua draws programs of kinds that go deep into one thing each (arithmetic, formats,
-// patterns, tables with gaps, errors, syntax, conversions, libraries) and compares what both
-// servers make of them, byte by byte.
+// TestDiffLua draws programs of several kinds, each about one subject (arithmetic, formats,
+// patterns, tables with gaps, errors, syntax, conversions, libraries). It compares the replies of
+// both servers byte by byte.
 func TestDiffLua(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -65,10 +65,11 @@ func TestDiffLua(t *testing.T) {
 // that is its own name.
 var chunkPlace = regexp.MustCompile(`, on .*`)
 
-// likeLua makes alike what is meant to differ.
+// likeLua removes the intended differences from a reply.
 func likeLua(raw string) string {
 	if strings.Contains(raw, "nan") {
-		// Its sign is of no account when two meet, and not shown by RESP3 from 7.2 on.
+		// The sign of a NaN is not compared, since it is arbitrary in operations on two NaNs, and
+		// RESP3 does not show it from 7.2 on.
 		raw = bulkLength.ReplaceAllString(strings.ReplaceAll(raw, "-nan", "nan"), "$$")
 	}
 	if !strings.Contains(raw, ", on @user_script:") {
@@ -77,7 +78,7 @@ func likeLua(raw string) string {
 	return raw
 }
 
-// luaData is what the programs' commands find.
+// luaData has commands that make the data for the programs' commands.
 var luaData = [][]string{
 	{"SET", "s", "value"}, {"SET", "n", "10"}, {"RPUSH", "l", "a", "b", "3"},
 	{"HSET", "h", "f", "1", "g", "two"}, {"SADD", "set", "m"},
@@ -104,7 +105,7 @@ var luaKinds = []struct {
 	{"packed", false, (*luaGen).packed},
 }
 
-// luaShow is a function that says all of a value.
+// luaShow is a Lua function that returns a full description of a value.
 const luaShow = `local function show(v, depth) depth = depth or 0 local kind = type(v) if kind == "number" then return string.format("%.17g", v) end ` +
 	`if kind == "string" then return string.format("%q", v) end if kind ~= "table" then return kind == "function" and kind or tostring(v) end if depth > 3 then return "..." end ` +
 	`local r = {} for k, x in pairs(v) do r[#r + 1] = show(k, depth + 1) .. "=" .. show(x, depth + 1) end return "{" .. table.concat(r, ", ") .. "}" end ` +
@@ -112,7 +113,7 @@ const luaShow = `local function show(v, depth) depth = depth or 0 local kind = t
 
 var luaNumber = regexp.MustCompile(`-?[0-9][0-9.]*(?:e[-+]?[0-9]+)?`)
 
-// lastDigits says whether two replies differ only in the last digits of numbers.
+// lastDigits returns true if two replies differ only in the last digits of numbers.
 func lastDigits(a, b string) bool {
 	if bulkLength.ReplaceAllString(luaNumber.ReplaceAllString(a, "#"),
 		"") != bulkLength.ReplaceAllString(luaNumber.ReplaceAllString(b, "#"), "") {
@@ -136,7 +137,7 @@ func (g *luaGen) from(list ...string) string { return list[g.IntN(len(list))] }
 func (g *luaGen) one(in int) bool            { return g.IntN(in) == 0 }
 func (g *luaGen) int(low, high int) string   { return strconv.Itoa(low + g.IntN(high-low+1)) }
 
-// list is up to most of what fn draws.
+// list joins the results of up to most calls of fn.
 func (g *luaGen) list(most int, fn func() string) string {
 	parts := make([]string, g.IntN(most+1))
 	for i := range parts {
@@ -206,7 +207,7 @@ func (g *luaGen) functions() string {
 	}
 }
 
-// texts converts between numbers and text.
+// texts draws conversions between numbers and text.
 func (g *luaGen) texts() string {
 	text := g.from(" ", "", "", "", "\\t") + g.from("-", "+", "", "", "") + g.from("0x", "0X", "",
 		"", "", "", "0") + g.int(0, 300) + g.from("", "", ".", ".5", "e3", "e-400", "e400", "p2",
@@ -217,7 +218,7 @@ func (g *luaGen) texts() string {
 		g.arithmetic(1), g.arithmetic(1))
 }
 
-// text is a string's literal.
+// text draws the literal of a string.
 func (g *luaGen) text() string {
 	parts := make([]string, g.IntN(6))
 	for i := range parts {
@@ -302,7 +303,7 @@ func (g *luaGen) patterns() string {
 	}
 }
 
-// tables does things to a table with gaps, and looks at it in all ways.
+// tables draws changes of a table with gaps, and looks at it in all ways.
 func (g *luaGen) tables() string {
 	var b strings.Builder
 	item := func() string {
@@ -358,17 +359,17 @@ func (g *luaGen) sorts() string {
 	return fmt.Sprintf("local t = {%s} return all(pcall(table.sort, t%s), t)", items, less)
 }
 
-// anyValue is an expression of any type.
+// anyValue draws an expression of any type.
 func (g *luaGen) anyValue() string {
 	return g.from("nil", "true", "1", `"a"`, "{}", "t", "f", "u", "s", "n", "t.x", "t.y.z", "s.x",
 		"t[1]", "n.x", `("x").y`, "redis", "KEYS[1]", "ARGV", "nosuch", "string.nosuch", `"10"`,
 		"co")
 }
 
-// errors does what is wrong, in all ways in which errors name what was wrong.
+// errors draws failing code, for all ways in which error messages name the cause.
 func (g *luaGen) errors() string {
 	x, y := g.anyValue(), g.anyValue()
-	// A table without err ends redis-server.
+	// Leave out a table without err, as it makes redis-server crash.
 	thrown := g.from("nil", "true", "1", `"a"`, `{err="E x"}`, "f", "s", "n")
 	wrong := g.from(
 		x+"()", "local q = "+x+" + "+y, "local q = "+x+" .. "+y, "local q = #"+x, "local q = -"+x,
@@ -426,7 +427,7 @@ func (g *luaGen) errors() string {
 	}
 }
 
-// syntax breaks a program that is right.
+// syntax makes a valid program invalid.
 func (g *luaGen) syntax() string {
 	words := strings.Fields(g.from(
 		`local a , b = 1 , { x = 2 , [ 3 ] = "s" ; 5 } if a == 1 then b . x = a + 2 elseif not a then return end while a < 3 do a = a + 1 break end`,
@@ -463,7 +464,7 @@ func (g *luaGen) syntax() string {
 		`, "some\ntext"`) + "))"
 }
 
-// reply is a value to be returned to the client.
+// reply draws a value for the script to return to the client.
 func (g *luaGen) reply(depth int) string {
 	if depth == 0 || g.one(3) {
 		return g.from("nil", "true", "false", "1", "3.5", "-1.5", "1e300", "0/0", `"s"`, `""`,
@@ -490,7 +491,7 @@ func (g *luaGen) replies() string {
 		"return " + g.reply(3)
 }
 
-// commands shows what a command's reply is to the script, and as the script's.
+// commands draws a command, and shows its reply both within the script and as the script's reply.
 func (g *luaGen) commands() string {
 	call := fmt.Sprintf("redis.%s(%s)", g.from("call", "pcall", "pcall"), g.from(
 		`"get", "s"`, `"get", "none"`, `"get", "l"`, `"lrange", "l", 0, -1`, `"hgetall", "h"`,
@@ -543,7 +544,7 @@ func (g *luaGen) jsonText(depth int) string {
 	return open + parts + g.from(end, end, end, end, end, "", "]", "}", " "+end)
 }
 
-// data is a value for the libraries that encode.
+// data draws a value for the libraries that encode.
 func (g *luaGen) data(depth int) string {
 	if depth == 0 || g.one(3) {
 		return g.from("nil", "true", "false", "cjson.null", g.number(), g.text(), g.number(),
@@ -555,7 +556,7 @@ func (g *luaGen) data(depth int) string {
 	}) + "}"
 }
 
-// jsonDefaults sets back what a script before has set, which Redis keeps.
+// jsonDefaults resets the settings that an earlier script has made, as Redis keeps them.
 const jsonDefaults = `cjson.encode_sparse_array(false, 2, 10) cjson.encode_max_depth(1000) cjson.decode_max_depth(1000) cjson.encode_number_precision(14) ` +
 	`cjson.encode_invalid_numbers(false) cjson.decode_invalid_numbers(true) cjson.encode_keep_buffer(true) `
 
@@ -575,7 +576,7 @@ func (g *luaGen) json() string {
 		g.from("", "", " ", "x") + "'))"
 }
 
-// packed tries cmsgpack, struct and bit.
+// packed draws uses of cmsgpack, struct and bit.
 func (g *luaGen) packed() string {
 	format := ""
 	for range 1 + g.IntN(4) {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// mathFunctions are the functions of scripts' math library with the range of their arguments: any
-// number, positive ones, those between -1 and 1; two arguments, the second is an exponent
-// or any number.
+// mathFunctions has the functions of the Lua math library with the range of their arguments: any
+// number, positive numbers, or numbers between -1 and 1. Some take two arguments, of which the
+// second is an exponent or any number.
 var mathFunctions = map[string]string{
 	"sin": "any", "cos": "any", "tan": "any", "asin": "unit", "acos": "unit",
 	"atan": "any", "atan2": "two",
@@ -23,7 +23,7 @@ var mathFunctions = map[string]string{
 	"frexp": "any", "modf": "any",
 }
 
-// mathArguments draws numbers that are small, of middle size, or anywhere up to 2^60.
+// mathArguments draws numbers that are small, medium, or anywhere up to 2^60.
 func mathArguments(rng *rand.Rand, kind string, n int) (x, y []string) {
 	wide := func() float64 {
 		switch rng.IntN(10) {
@@ -50,9 +50,9 @@ func mathArguments(rng *rand.Rand, kind string, n int) (x, y []string) {
 	return x, y
 }
 
-// TestDiffMath compares the results of the mathematical functions for random arguments
-// (KEYP_MATH of each; 1,000 by default). Some differ in the last digit, see
-// docs/reference/redis.md.
+// TestDiffMath compares the results of the mathematical functions for random arguments. KEYP_MATH
+// is the number of arguments for each function (1,000 by default). Some results differ in the last
+// digit, see docs/reference/redis.md.
 func TestDiffMath(t *testing.T) {
 	s := bothServers(t)
 	n, portion := 1000, 1000
@@ -97,8 +97,8 @@ func TestDiffMath(t *testing.T) {
 	}
 }
 
-// unitsApart gives the difference of two results in units of the last bit; for a NaN or results of
-// different sign it is huge.
+// unitsApart returns the difference of two results in units of the last bit. For a NaN, or results
+// with different signs, the difference is huge.
 func unitsApart(t *testing.T, a, b string) uint64 {
 	t.Helper()
 	x, err := strconv.ParseFloat(a, 64)

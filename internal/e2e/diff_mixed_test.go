@@ -10,9 +10,9 @@ import (
 	"keyp/internal/testkit"
 )
 
-// mixedGenerators are those of all families and some more, for cases in which all types
-// meet on few keys: commands of one type on another, types that SET, RENAME, COPY and DEL
-// change, values that pass limits which change meanwhile.
+// mixedGenerators has the generators of all families and some more, for cases in which all types
+// are used on few keys. Commands of one type meet keys of another type. SET, RENAME, COPY and DEL
+// change types. Values exceed limits, which change too.
 var mixedGenerators = slices.Concat(generators, []generator{
 	{30, func(g *gen) []string { return append([]string{"DEL"}, g.keys(2)...) }},
 	{8, drawSomeZSet},
@@ -36,7 +36,7 @@ var mixedGenerators = slices.Concat(generators, []generator{
 	{5, drawGrowing},
 })
 
-// usualLimits puts the limits that drawLimit changes back.
+// usualLimits resets the limits that drawLimit changes.
 var usualLimits = []string{"CONFIG", "SET", "hash-max-listpack-entries", "512",
 	"hash-max-listpack-value", "64",
 	"zset-max-listpack-entries", "128", "zset-max-listpack-value", "64", "set-max-intset-entries",
@@ -50,11 +50,11 @@ func drawSomeZSet(g *gen) []string {
 	return args
 }
 
-// lowLimits are more than a command of few elements has, since newer versions judge a new
-// value by the number of elements that the command names, the same ones or not.
+// Each of lowLimits is higher than the number of elements in a short command. Newer versions judge
+// a new value by the number of elements that the command names, even if some are equal.
 var lowLimits = []string{"8", "10", "16", "128"}
 
-// drawLimit changes where small values end.
+// drawLimit changes the limits up to which values count as small.
 func drawLimit(g *gen) []string {
 	return one(g,
 		[]string{"CONFIG", "SET", g.from("hash-max-listpack-entries", "hash-max-ziplist-entries"),
@@ -67,7 +67,7 @@ func drawLimit(g *gen) []string {
 	)
 }
 
-// drawGrowing adds a few elements, new ones mostly.
+// drawGrowing adds a few elements, mostly new ones.
 func drawGrowing(g *gen) []string {
 	name := g.from("HSET", "SADD", "ZADD", "RPUSH")
 	args := []string{name, g.key()}
@@ -85,22 +85,22 @@ func drawGrowing(g *gen) []string {
 	return args
 }
 
-// TestDiffMixedTypes: see mixedGenerators.
+// TestDiffMixedTypes runs mixedGenerators.
 func TestDiffMixedTypes(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
 	s.run(t, diffCases(t), true, nil)
 }
 
-// TestDiffMixedTypesOverRestarts: the same when Keyp is killed and started again between
-// commands. Limits are given again then, so that they stay the same.
+// TestDiffMixedTypesOverRestarts is TestDiffMixedTypes while Keyp is killed and started again
+// between commands. The limits are set again after each start.
 func TestDiffMixedTypesOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
 	s.run(t, diffShare(t, 6), true, func(r *diffRun) error { return r.restartWithLimits(s) })
 }
 
-// restartWithLimits is restart, and gives Keyp the limits again that a step may have set.
+// restartWithLimits restarts Keyp, and sets its limits to those that a step may have set.
 func (r *diffRun) restartWithLimits(s *both) error {
 	limits, err := r.conns[0].redis.do("CONFIG", "GET", "*-max-*")
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The differential run of transactions: several connections queue, watch, run and discard
-// between each other's writes, on both servers alike. Every reply is compared byte for byte,
-// and what CLIENT INFO says of the transaction.
+// The differential run of transactions: on both servers several connections queue, watch, run and
+// discard, with other connections' writes in between. Every reply is compared byte for byte, and so
+// are the descriptions of transactions in CLIENT LIST.
 
 const (
 	multiConns = 4 // the last one speaks RESP3
@@ -27,7 +27,7 @@ func TestDiffMulti(t *testing.T) {
 	s.runMulti(t, nil)
 }
 
-// TestDiffMultiFromDisk: the same while keys leave memory as soon as they can.
+// TestDiffMultiFromDisk is the same run while keys leave memory as soon as they can.
 func TestDiffMultiFromDisk(t *testing.T) {
 	t.Parallel()
 	onlyLong(t)
@@ -35,7 +35,7 @@ func TestDiffMultiFromDisk(t *testing.T) {
 	s.runMulti(t, func() { s.unload(t) })
 }
 
-// runMulti runs cases; between, if there is one, every so many steps.
+// runMulti runs cases. If between is not nil, it is called every few steps.
 func (s *both) runMulti(t *testing.T, between func()) {
 	cases := diffShare(t, 4)
 	if between != nil {
@@ -48,8 +48,8 @@ func (s *both) runMulti(t *testing.T, between func()) {
 	})
 }
 
-// multiCase runs a case in which keys that are watched live for lentTime, in ms. errLate says that
-// this was too short.
+// multiCase runs a case in which some watched keys live for lentTime, in ms. It returns errLate if
+// that was too short.
 func (s *both) multiCase(t *testing.T, g *gen, lentTime int,
 	between func()) (history []string, err error) {
 	for _, c := range s.sides() {
@@ -114,9 +114,9 @@ func (s *both) multiCase(t *testing.T, g *gen, lentTime int,
 	return history, nil
 }
 
-// multiState is what CLIENT LIST says of all connections' transactions, but not that a watched
-// key has changed: that one has expired Redis sees only when somebody asks for it, and until
-// then it queues what will not run.
+// multiState returns the transactions of all connections according to CLIENT LIST. It leaves out
+// whether a watched key has changed: Redis notices the expiry of such a key only when a command
+// asks for it, and until then queues commands that will not run.
 func multiState(list string) string {
 	var b strings.Builder
 	for _, field := range strings.Fields(list) {
@@ -131,7 +131,8 @@ func multiState(list string) string {
 	return b.String()
 }
 
-// drawMulti draws what a connection does; nil is to watch a key that expires after that.
+// drawMulti draws a command of a connection. A nil result means to watch a key that expires
+// afterwards.
 func drawMulti(g *gen) []string {
 	key := func() string { return g.from("a", "b", "c", "l", "h") }
 	switch n := g.IntN(100); {

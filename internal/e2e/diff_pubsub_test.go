@@ -8,12 +8,13 @@ import (
 )
 
 // The differential test of publish and subscribe: several connections of both protocols subscribe,
-// publish and do other things. After each command all of them have received the same from both
-// servers. Two orders are not compared: of messages that a client gets by several patterns, and of
-// the replies to UNSUBSCRIBE without arguments. And Redis 7.0.15 sends a client its own message
-// before the reply to PUBLISH, later versions after it.
+// publish and send other commands. After each command all of them have received the same from both
+// servers. Three orders are not compared. The first is that of messages that a client gets by
+// several patterns. The second is that of the replies to UNSUBSCRIBE without arguments. The third
+// is that of a client's own message and its reply to PUBLISH: Redis 7.0.15 sends the message before
+// the reply, and later versions after it.
 
-// pubsubSteps is how many commands a case has.
+// pubsubSteps is the number of commands of a case.
 const pubsubSteps = 150
 
 func TestDiffPubSub(t *testing.T) {
@@ -41,14 +42,15 @@ func TestDiffPubSub(t *testing.T) {
 	})
 }
 
-// pubsubRun is one case under way.
+// pubsubRun is one running case.
 type pubsubRun struct {
 	*gen
 	conns   []pair
 	history []string
 }
 
-// step has one connection send a command, or a transaction, and compares what all receive.
+// step makes one connection send a command or a transaction, and compares what all connections
+// receive.
 func (r *pubsubRun) step() error {
 	on := r.IntN(len(r.conns))
 	commands := [][]string{r.command()}
@@ -65,7 +67,7 @@ func (r *pubsubRun) step() error {
 			}
 		}
 	}
-	// What others are sent is sent before the answer to the one who has caused it.
+	// Messages to other clients are sent before the reply to the command that caused them.
 	order := append([]pair{r.conns[on]}, r.conns...)
 	for n, p := range order {
 		keyp, err := receivedUntil(p.keyp, fmt.Sprint(mark, n))
@@ -83,8 +85,8 @@ func (r *pubsubRun) step() error {
 	return nil
 }
 
-// names are few, so that what is published meets those who listen. None is empty,
-// which for Redis no pattern matches.
+// names draws some of few names, so that published messages reach subscribers. No name is empty, as
+// in Redis no pattern matches the empty name.
 func (r *pubsubRun) names(most int) []string {
 	list := make([]string, r.IntN(most+1))
 	for i := range list {
@@ -101,7 +103,7 @@ func (r *pubsubRun) patterns(most int) []string {
 	return list
 }
 
-// command draws one.
+// command draws a command.
 func (r *pubsubRun) command() []string {
 	with := func(name string, args []string) []string { return append([]string{name}, args...) }
 	switch r.IntN(20) {
@@ -132,7 +134,7 @@ func (r *pubsubRun) command() []string {
 	return r.quiet()
 }
 
-// quiet draws a command that has no effect on who hears what but for its own client.
+// quiet draws a command that affects, at most, which messages its own client receives.
 func (r *pubsubRun) quiet() []string {
 	return r.one([]string{"PING"}, []string{"PING", "x"}, []string{"GET", "k"},
 		[]string{"PING", "x", "y"}, []string{"PUBLISH", "a"},
@@ -143,8 +145,8 @@ func (r *pubsubRun) quiet() []string {
 // one draws one of the list.
 func (r *pubsubRun) one(list ...[]string) []string { return list[r.IntN(len(list))] }
 
-// receivedUntil is what a connection has been sent up to the answer to PING with mark, in
-// order but for what stands in none.
+// receivedUntil returns everything that a connection has received before the reply to PING with
+// mark. The list is sorted, as some of it has no fixed order.
 func receivedUntil(w *wire, mark string) ([]string, error) {
 	if err := w.send(encode("PING", mark)); err != nil {
 		return nil, err

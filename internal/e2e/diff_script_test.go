@@ -12,7 +12,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// diffScripts gives the scripts of testdata/scripts.
+// diffScripts returns the scripts of testdata/scripts.
 func diffScripts(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/scripts/scripts.txt")
@@ -29,8 +29,8 @@ func diffScripts(t *testing.T) []string {
 	return scripts
 }
 
-// scriptRewordings make alike what the two word differently: which variable it was that had
-// the wrong type, and what the parser expected.
+// scriptRewordings unify the parts of errors that the servers word differently: the name of the
+// variable that has the wrong type, and what the parser expected.
 var scriptRewordings = []struct {
 	find *regexp.Regexp
 	with string
@@ -43,7 +43,7 @@ var scriptRewordings = []struct {
 	{regexp.MustCompile(`(, on )[^@]*@?(\[string "|foo=).*`), "$1"},
 }
 
-// scriptKnown are scripts whose replies are meant to differ, with the reason.
+// scriptKnown maps the scripts whose replies differ by intention to the reason.
 var scriptKnown = map[string]string{
 	`return type(os)`:                                "Redis has os.clock since 7.4",
 	`return redis.log(9,"y")`:                        "the text is that of Redis 7.4 and later",
@@ -72,8 +72,8 @@ func likeScript(raw string) string {
 	return raw
 }
 
-// TestDiffScripts runs each script on both servers, over RESP2 and RESP3 connections, and
-// compares the replies byte by byte but for scriptRewordings.
+// TestDiffScripts runs each script on both servers, over RESP2 and RESP3 connections. It compares
+// the replies byte by byte after applying scriptRewordings.
 func TestDiffScripts(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -106,7 +106,7 @@ func compareScripts(t *testing.T, s *both, scripts []string) {
 	}
 }
 
-// scriptConns gives a connection in RESP2 and one in RESP3.
+// scriptConns returns a RESP2 connection and a RESP3 connection.
 func scriptConns(t *testing.T, s *testkit.Server) [2]*wire {
 	t.Helper()
 	var conns [2]*wire
@@ -124,8 +124,8 @@ func scriptConns(t *testing.T, s *testkit.Server) [2]*wire {
 	return conns
 }
 
-// TestDiffRandomScripts compares scripts made of random expressions: numbers, strings, tables
-// and library calls of all sorts, errors among them.
+// TestDiffRandomScripts compares scripts made of random expressions. These use numbers, strings,
+// tables and library calls of all kinds, and may fail.
 func TestDiffRandomScripts(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -144,7 +144,7 @@ func TestDiffRandomScripts(t *testing.T) {
 	compareScripts(t, s, scripts)
 }
 
-// scriptPrelude shows a value without what differs from run to run.
+// scriptPrelude defines a function that shows a value without the parts that differ between runs.
 const scriptPrelude = `local function show(v) if type(v) == "table" then local r = {} for i, x in ipairs(v) do r[i] = type(x) == "table" and "table" or tostring(x) end return "{" .. table.concat(r, ",") .. "}" elseif type(v) == "function" then return "function" end return tostring(v) end `
 
 // scriptGen draws pieces of Lua.
@@ -152,7 +152,7 @@ type scriptGen struct{ *rand.Rand }
 
 func (g *scriptGen) from(choices ...string) string { return choices[g.IntN(len(choices))] }
 
-// value is an expression without variables.
+// value draws an expression without variables.
 func (g *scriptGen) value(depth int) string {
 	switch g.IntN(7) {
 	case 0:
@@ -180,7 +180,7 @@ func (g *scriptGen) statement() string {
 		`if type(b) == "table" then table.remove(b) end`, "a = {a, b, c}")
 }
 
-// expr is an expression over a, b and c.
+// expr draws an expression with the variables a, b and c.
 func (g *scriptGen) expr(depth int) string {
 	if depth == 0 {
 		return g.from("a", "b", "c", g.value(0))
@@ -212,7 +212,7 @@ func (g *scriptGen) expr(depth int) string {
 	}
 }
 
-// functionSteps are commands about functions, sent to both servers in turn.
+// functionSteps has commands about functions, which both servers get in this order.
 var functionSteps = [][]string{
 	{"FUNCTION", "LOAD",
 		"#!lua name=lib\nredis.register_function('f1', function(k, a) return {k, a} end)"},
@@ -266,8 +266,8 @@ var functionSteps = [][]string{
 	{"EVAL", "#!lua flags=no-writes\nreturn redis.call('set', 'a', 'b')", "0"},
 }
 
-// TestDiffFunctions compares the replies of commands about functions and scripts, and takes
-// what FUNCTION DUMP gives from each server to the other.
+// TestDiffFunctions compares the replies to commands about functions and scripts. It also restores
+// the FUNCTION DUMP of each server on the other.
 func TestDiffFunctions(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)

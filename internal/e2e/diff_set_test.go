@@ -38,7 +38,7 @@ var setValues = []func(key string) []string{
 	func(key string) []string { return []string{"SMEMBERS", key} },
 }
 
-// set draws a key that is mostly a set's.
+// set draws a key that mostly holds a set.
 func (g *gen) set() string {
 	if g.few || g.chance(8) {
 		return g.key()
@@ -54,7 +54,7 @@ func (g *gen) sets(most int) []string {
 	return list
 }
 
-// member draws one of few, mostly, so that sets meet in them.
+// member draws mostly one of few members, so that sets share members.
 func (g *gen) member() string {
 	switch {
 	case g.chance(3):
@@ -75,8 +75,8 @@ func (g *gen) members(most int) []string {
 	return list
 }
 
-// drawSAdd adds a few members, or so many that the set is a large one. It is not 512 that it
-// draws, since disturb may name one of them twice, and newer versions count what is named.
+// drawSAdd adds a few members, or enough to make the set a large one. It avoids 512 members, since
+// disturb may repeat one of them, and newer versions count the named members.
 func drawSAdd(g *gen) []string {
 	args := []string{"SADD", g.set()}
 	if !g.chance(6) {
@@ -138,8 +138,8 @@ func drawSScan(g *gen) []string {
 	return append(args, g.shuffle(options)...)
 }
 
-// payloads are values as DUMP writes them, without what is at their end: of each type,
-// and some that are none. None begins with the byte of a symbol, as a set of strings does.
+// payloads has values in the format of DUMP, without the bytes at the end: values of each type, and
+// some invalid ones. None begins with the byte of a symbolic time, as a set of strings would.
 var payloads = []string{
 	"\x00\x01v", "\x00\xc0\x07", "\x01\x02\x01a\x01b", "\x04\x02\x01f\x01v\x01g\xc0\x09",
 	"\x05\x01\x01a\x00\x00\x00\x00\x00\x00\xf0\x3f",
@@ -178,7 +178,7 @@ func drawRestore(g *gen) []string {
 	return append(args, g.shuffle(options)...)
 }
 
-// alikeSet compares replies that list members. What SPOP takes is made the same again.
+// alikeSet compares replies that list members. After SPOP it makes the sets equal again.
 func (r *diffRun) alikeSet(p pair, args []string, keyp, redis reply) (bool, error) {
 	name := strings.ToUpper(args[0])
 	if keyp.kind != redis.kind || keyp.isError() || keyp.null ||
@@ -194,7 +194,7 @@ func (r *diffRun) alikeSet(p pair, args []string, keyp, redis reply) (bool, erro
 	return keyp.unordered(1) == redis.unordered(1), nil
 }
 
-// listed gives a reply's members; a reply that is no list is one member.
+// listed returns the members in a reply. A reply that is no list is one member.
 func listed(r reply) []string {
 	if r.kind == '$' {
 		return []string{r.text}
@@ -202,8 +202,8 @@ func listed(r reply) []string {
 	return r.texts()
 }
 
-// areMembers says whether both servers drew members, and with a positive count different
-// ones.
+// areMembers returns true if the replies of both servers are members of the set. With a positive
+// count the members must be different.
 func (p pair) areMembers(args []string, keyp, redis reply) (bool, error) {
 	for _, side := range []struct {
 		*wire
@@ -222,8 +222,8 @@ func (p pair) areMembers(args []string, keyp, redis reply) (bool, error) {
 	return true, nil
 }
 
-// popAlike makes Keyp's set what Redis's is, after each popped other members. If they had
-// not the same before, they have not after it.
+// popAlike makes Keyp's set equal to Redis's after each has popped different members. It fails if
+// the sets were not equal before.
 func (p pair) popAlike(key string, ours, theirs []string) error {
 	ourRest, err := p.keyp.do("SMEMBERS", key)
 	theirRest, err2 := p.redis.do("SMEMBERS", key)
@@ -248,7 +248,7 @@ func (p pair) popAlike(key string, ours, theirs []string) error {
 	return err
 }
 
-// restoreAlike gives Keyp's key the value that Redis's has. It keeps its deadline.
+// restoreAlike sets Keyp's key to the value of Redis's key, and keeps the deadline.
 func (p pair) restoreAlike(key string) error {
 	dump, err := p.redis.do("DUMP", key)
 	deadline, err2 := p.keyp.do("PEXPIRETIME", key)
@@ -263,7 +263,7 @@ func (p pair) restoreAlike(key string) error {
 	return err
 }
 
-// alikeDump says whether Redis takes what Keyp dumps, and the other way round.
+// alikeDump returns true if Redis accepts the dump of Keyp, and Keyp that of Redis.
 func (p pair) alikeDump(keyp, redis reply) (bool, error) {
 	if keyp.kind != '$' || redis.kind != '$' || keyp.null || redis.null {
 		return false, nil

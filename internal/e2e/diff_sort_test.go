@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Keys for SORT: "n" is a list, "ns" a set and "nz" a sorted set of few numbers, "w_…" and
-// "h_…" what their elements lead to. Numbers that Redis's versions read differently are in
-// none of them, so that what is stored is the same.
+// Keys for SORT: "n" is a list, "ns" a set and "nz" a sorted set of few numbers. "w_…" and "h_…"
+// are the keys to which their elements lead. No value contains numbers that versions of Redis read
+// differently, so that stored results are the same.
 var sortGenerators = []generator{
 	{5, func(g *gen) []string { return append([]string{"RPUSH", "n"}, g.numbers()...) }},
 	{2, func(g *gen) []string { return append([]string{"SADD", "ns"}, g.numbers()...) }},
@@ -55,7 +55,7 @@ func drawSort(g *gen) []string {
 		options = append(options,
 			[]string{"GET", g.from("#", "w_*", "h_*->f", "*", "w_1", "h_*->none", "h_*")})
 	}
-	// What has no order can't be compared when it is cut or stored.
+	// A result without a defined order cannot be compared if it is cut or stored.
 	if !alpha && source != "ns" || by == "" {
 		if g.chance(40) {
 			options = append(options, []string{"LIMIT", g.from("0", "1", "2", "-1", "x",
@@ -71,8 +71,8 @@ func drawSort(g *gen) []string {
 	return append(args, g.shuffle(options)...)
 }
 
-// alikeSort compares results whose order is open: of elements that are the same to an
-// ALPHA BY, and of a set that is not sorted.
+// alikeSort compares results whose order is not defined: those of elements that are equal in an
+// ALPHA BY, and those of an unsorted set.
 func alikeSort(args []string, keyp, redis reply) bool {
 	has := func(word string) bool {
 		return slices.ContainsFunc(args, func(arg string) bool {

@@ -8,7 +8,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// streamGenerators are the commands of streams that 7.0 has.
+// streamGenerators draw the stream commands of 7.0.
 var streamGenerators = []generator{
 	{16, drawXAdd},
 	{2, func(g *gen) []string { return []string{"XLEN", g.streamKey()} }},
@@ -41,14 +41,15 @@ var streamValues = []func(key string) []string{
 	func(key string) []string { return []string{"XINFO", "STREAM", key, "FULL", "COUNT", "0"} },
 }
 
-// TestDiffStreams: the commands of streams alone, and a few that change keys.
+// TestDiffStreams runs only stream commands, and a few that change keys.
 func TestDiffStreams(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
 	s.runOf(t, diffCases(t), streamPool, nil)
 }
 
-// TestDiffStreamsOverRestarts: the same when Keyp is killed and started again between commands.
+// TestDiffStreamsOverRestarts is TestDiffStreams while Keyp is killed and started again between
+// commands.
 func TestDiffStreamsOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
@@ -56,7 +57,7 @@ func TestDiffStreamsOverRestarts(t *testing.T) {
 	s.runOf(t, diffShare(t, 4), streamPool, func(r *diffRun) error { return r.restart(s) })
 }
 
-// TestDiffStreamEvents: the events of the commands of streams.
+// TestDiffStreamEvents compares the events of stream commands.
 func TestDiffStreamEvents(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...),
@@ -76,7 +77,7 @@ var streamPool = slices.Concat(streamGenerators, []generator{
 	{1, func(g *gen) []string { return []string{"SCAN", "0", "TYPE", "stream"} }},
 })
 
-// streamKey draws a key that is mostly a stream's.
+// streamKey draws a key that mostly holds a stream.
 func (g *gen) streamKey() string {
 	if g.few || g.chance(6) {
 		return g.key()
@@ -93,7 +94,7 @@ func (g *gen) group() string {
 
 func (g *gen) consumer() string { return g.from("c1", "c1", "c2", "") }
 
-// id draws an ID, of few.
+// id draws one of few IDs.
 func (g *gen) id() string {
 	if g.chance(6) {
 		return g.from("0-0", "0", "x", "", "-", "+", "$", "1-x", "5-", "-5", "1-2-3", "(1-1",
@@ -133,7 +134,7 @@ func (g *gen) someCount() []string {
 	return []string{g.from("COUNT", "count"), g.from("1", "2", "3", "0", "-1", "x", "100")}
 }
 
-// trim draws the options of trimming. Those that make it inexact leave a short stream as it is.
+// trim draws the options of trimming. Options for inexact trimming do not change a short stream.
 func (g *gen) trim() []string {
 	args := []string{"MAXLEN"}
 	threshold := g.between(0, 8)
@@ -201,7 +202,7 @@ func drawXRead(g *gen) []string {
 	return g.withoutPlus(args)
 }
 
-// withoutPlus leaves out the ID "+", which 7.0 does not know here.
+// withoutPlus removes the ID "+", which 7.0 does not know here.
 func (g *gen) withoutPlus(args []string) []string {
 	for i := range args {
 		if args[i] == "+" {
@@ -234,7 +235,7 @@ func drawXReadGroup(g *gen) []string {
 	return g.withoutPlus(args)
 }
 
-// drawXSetID draws no ID below one that was deleted, which 7.0 takes and later versions refuse.
+// drawXSetID draws no ID below a deleted one, as 7.0 accepts it and later versions refuse it.
 func drawXSetID(g *gen) []string {
 	args := []string{"XSETID", g.streamKey(), g.from("12-900", "12-901", "12-902", "12-900", "x",
 		"", "$", "1-x", "*")}
@@ -333,8 +334,9 @@ func drawXInfo(g *gen) []string {
 	return args
 }
 
-// consumersOf gives the commands that make the consumers that a command has made or not: from 7.2
-// on, and here, who asks a group for entries is a consumer even if there was nothing.
+// consumersOf returns commands that create the consumers of a command on both servers. In Keyp and
+// from Redis 7.2 on, a client that asks a group for entries becomes a consumer even if there are
+// none.
 func consumersOf(args []string) (commands [][]string) {
 	create := func(key, group, name string) {
 		commands = append(commands, []string{"XGROUP", "CREATECONSUMER", key, group, name})
@@ -360,7 +362,7 @@ func consumersOf(args []string) (commands [][]string) {
 	return commands
 }
 
-// alikeStream compares what depends on the time, and on the version.
+// alikeStream compares replies that depend on the time or on the version.
 func alikeStream(args []string, keyp, redis reply) bool {
 	switch strings.ToUpper(args[0]) {
 	case "XPENDING": // the time that an entry is pending
@@ -371,12 +373,12 @@ func alikeStream(args []string, keyp, redis reply) bool {
 	return false
 }
 
-// fieldsApart are fields of XINFO that 7.0 lacks or counts otherwise, or that depend on how entries
-// are stored.
+// fieldsApart has the fields of XINFO that 7.0 lacks or counts differently, or that depend on how
+// entries are stored.
 var fieldsApart = []string{"inactive", "active-time", "entries-read", "lag", "radix-tree-keys",
 	"radix-tree-nodes", "seen-time", "idle"}
 
-// withoutNew gives XINFO's reply, with maps as arrays, without fieldsApart.
+// withoutNew returns a reply of XINFO without fieldsApart, and with maps as arrays.
 func withoutNew(r reply) reply {
 	if len(r.items) == 0 {
 		return r
@@ -392,7 +394,7 @@ func withoutNew(r reply) reply {
 	return to
 }
 
-// sameButTimes says whether replies are the same, but for numbers that may be a time.
+// sameButTimes returns true if replies are the same except for numbers that may be times.
 func sameButTimes(a, b reply) bool {
 	if len(a.items) != len(b.items) {
 		return false

@@ -15,28 +15,29 @@ import (
 )
 
 // The differential test: generated commands go to Keyp and to redis-server in lockstep, over RESP2
-// and RESP3 connections that share the data, and every reply is compared byte for byte. What
-// depends on the time or on chance is compared within bounds; intended differences are listed in
-// known. A case that fails is shortened before it is shown.
+// and RESP3 connections that share the data. Every reply is compared byte for byte. Results that
+// depend on time or chance are compared within bounds. Intended differences are listed in known. A
+// failing case is shortened before it is shown.
 //
 //	KEYP_DIFF_CASES   number of cases of the test in memory; other tests run a part of that number
 //	KEYP_DIFF_SEED    the seed of the first case, to repeat one
 
 const (
 	diffSteps = 60
-	// apart is how much later than the other a server may count from, in ms: more than passes
-	// between two commands on a busy machine, and less than any two deadlines of a case differ by.
+	// apart is the largest delay between the two servers' starts of a deadline, in ms. It is longer
+	// than the time between two commands on a busy machine, and shorter than the difference between
+	// any two deadlines of a case.
 	apart = 15_000
-	// margin is how long after a deadline both servers are asked again, in ms: Redis
-	// keeps a key through the whole millisecond of its deadline.
+	// margin is the time after a deadline, in ms, before both servers are asked again. Redis keeps
+	// a key through the whole millisecond of its deadline.
 	margin = 3
-	// loseEvery is how many steps there are between losses of memory.
+	// loseEvery is the number of steps between losses of memory.
 	loseEvery = 15
-	// bulkLimit is proto-max-bulk-len: as low as Redis lets it be.
+	// bulkLimit is the value of proto-max-bulk-len, the lowest that Redis accepts.
 	bulkLimit = 1 << 20
 )
 
-// diffCases is KEYP_DIFF_CASES.
+// diffCases returns the value of KEYP_DIFF_CASES.
 func diffCases(t *testing.T) uint64 {
 	t.Helper()
 	if testkit.Long() {
@@ -69,7 +70,8 @@ func TestDiffCommands(t *testing.T) {
 	s.runCases(t, diffCases(t), nil)
 }
 
-// forgetful is both servers, Keyp with so little memory that keys leave it as soon as they can.
+// forgetful returns both servers. Its Keyp has so little memory that keys leave it as soon as they
+// can.
 func forgetful(t *testing.T) *both {
 	t.Helper()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...),
@@ -87,8 +89,8 @@ func (s *both) unload(t *testing.T) {
 	})
 }
 
-// onlyLong skips a test that repeats another one with keys from disk, as TestDiffCommandsFromDisk
-// does for single commands.
+// onlyLong skips a test, except in long runs. The test repeats another one with keys from disk, as
+// TestDiffCommandsFromDisk does for single commands.
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !testkit.Long() {
@@ -96,8 +98,8 @@ func onlyLong(t *testing.T) {
 	}
 }
 
-// TestDiffCommandsFromDisk: with no memory allowed, keys leave it again and again and
-// are read from disk, and all replies are the same.
+// TestDiffCommandsFromDisk: without memory for values, keys leave memory again and again and are
+// read from disk. All replies are the same.
 func TestDiffCommandsFromDisk(t *testing.T) {
 	t.Parallel()
 	s := forgetful(t)
@@ -108,7 +110,7 @@ func TestDiffCommandsFromDisk(t *testing.T) {
 	})
 }
 
-// TestDiffCommandsOverRestarts: the same when Keyp is killed and started again between
+// TestDiffCommandsOverRestarts is the same test while Keyp is killed and started again between
 // commands.
 func TestDiffCommandsOverRestarts(t *testing.T) {
 	t.Parallel()
@@ -119,20 +121,20 @@ func TestDiffCommandsOverRestarts(t *testing.T) {
 
 var bulkFlag = []string{"--proto-max-bulk-len", strconv.Itoa(bulkLimit)}
 
-// runCases runs generated cases. Between, if there is one, makes Keyp lose what it has
-// in memory, every so many steps.
+// runCases runs generated cases. If between is not nil, it is called every few steps, and makes
+// Keyp lose what it has in memory.
 func (s *both) runCases(t *testing.T, cases uint64, between func(*diffRun) error) {
 	t.Helper()
 	s.run(t, cases, false, between)
 }
 
-// run is runCases; few says that all types meet on few keys.
+// run is like runCases. If few is true, all types are used on few keys.
 func (s *both) run(t *testing.T, cases uint64, few bool, between func(*diffRun) error) {
 	t.Helper()
 	s.runDrawn(t, cases, func(seed uint64) diffCase { return drawCase(seed, few, nil) }, between)
 }
 
-// runOf is runCases of these commands alone.
+// runOf is like runCases, but uses only the given generators.
 func (s *both) runOf(t *testing.T, cases uint64, pool []generator, between func(*diffRun) error) {
 	t.Helper()
 	s.runDrawn(t, cases, func(seed uint64) diffCase { return drawCase(seed, false, pool) }, between)
@@ -156,13 +158,13 @@ func (s *both) runDrawn(t *testing.T, cases uint64, draw func(seed uint64) diffC
 	})
 }
 
-// diffShare is one of so many parts of the cases to run, and at least one case.
+// diffShare returns the number of cases to run divided by parts, but at least 1.
 func diffShare(t *testing.T, parts uint64) uint64 {
 	t.Helper()
 	return max(1, uint64(often(int(diffCases(t)/parts))))
 }
 
-// diffSeeds runs cases by their seeds. One that fails gives what it did until then.
+// diffSeeds runs cases by their seeds. If a case fails, run returns its history.
 func diffSeeds(t *testing.T, cases uint64, run func(seed uint64) (history []string, err error)) {
 	t.Helper()
 	first := testkit.Number(t, "KEYP_DIFF_SEED", testkit.Seed(t))
@@ -173,12 +175,12 @@ func diffSeeds(t *testing.T, cases uint64, run func(seed uint64) (history []stri
 	}
 }
 
-// errLate says that a key's deadline came before both servers had the command that set it or that
-// was to see it, so that their replies need not agree.
+// errLate means that a key's deadline came too early: before both servers had received the command
+// that sets or reads the key. Their replies may then differ.
 var errLate = errors.New("the machine is too slow for a deadline of the case")
 
-// inTime runs a case, and once more with more slack, a factor of short deadlines, as long as the
-// machine was too slow for it.
+// inTime runs a case. While the machine is too slow for the case, it runs the case again with a
+// larger slack, the factor of short deadlines.
 func inTime(run func(slack int) ([]string, error)) (history []string, err error) {
 	for slack := 1; slack <= 1024; slack *= 4 {
 		if history, err = run(slack); !errors.Is(err, errLate) {
@@ -188,11 +190,11 @@ func inTime(run func(slack int) ([]string, error)) (history []string, err error)
 	return history, err
 }
 
-// seeded draws what a case does.
+// seeded returns the generator of a case.
 func seeded(seed uint64) *gen { return &gen{Rand: rand.New(rand.NewPCG(seed, 0))} }
 
-// shorten leaves out of a failing case what is not needed for it to fail, and gives
-// what then happens.
+// shorten removes the steps from a failing case that are not needed for the failure. It returns the
+// history and error of the shorter case.
 func shorten(c diffCase, err error,
 	run func(diffCase) ([]string, error)) (diffCase, []string, error) {
 	end := time.Now().Add(30 * time.Second)
@@ -211,12 +213,12 @@ func shorten(c diffCase, err error,
 	return c, history, err
 }
 
-// pair is a connection to each server.
+// pair has a connection to each server.
 type pair struct{ keyp, redis *wire }
 
 func (p *pair) sides() [2]*wire { return [2]*wire{p.keyp, p.redis} }
 
-// diffRun is one case under way: a RESP2 and a RESP3 connection to each server.
+// diffRun is one running case, with a RESP2 and a RESP3 connection to each server.
 type diffRun struct {
 	absolute bool
 	slack    int64
@@ -226,7 +228,7 @@ type diffRun struct {
 	ears     *ears // nil: events are not compared
 }
 
-// runCase gives what was done and replied, and how the servers differ.
+// runCase returns the commands and replies of a case, and an error if the servers differ.
 func (s *both) runCase(c diffCase, slack int64,
 	between func(*diffRun) error) (history []string, err error) {
 	r := &diffRun{absolute: c.absolute, slack: slack, reloaded: between != nil}
@@ -262,7 +264,7 @@ func (s *both) runCase(c diffCase, slack int64,
 	return r.history, r.compareExpired()
 }
 
-// restart kills Keyp and connects again, to both.
+// restart kills and starts Keyp, and connects to both servers again.
 func (r *diffRun) restart(s *both) error {
 	r.close()
 	s.keypServer.Kill()
@@ -373,8 +375,8 @@ func (r *diffRun) step(index int, s step) error {
 	return r.ears.forget(r)
 }
 
-// dropExpired makes Redis remove its expired keys, which DBSIZE counts otherwise, and waits
-// until Keyp has, which takes a while on a busy machine.
+// dropExpired makes Redis remove its expired keys, which DBSIZE would count. It waits until Keyp
+// has removed its own, which takes a while on a busy machine.
 func (p pair) dropExpired() error {
 	if _, err := p.redis.do("SCAN", "0", "COUNT", "100000"); err != nil {
 		return err
@@ -390,14 +392,14 @@ func (p pair) dropExpired() error {
 	return failed
 }
 
-// walk is a command that visits all of something in steps: which argument is its cursor,
-// and how many items of a reply belong together.
+// walk is a command that visits all elements in steps. cursor is the index of its cursor argument,
+// and size the number of items of a reply that belong together.
 type walk struct{ cursor, size int }
 
 var walks = map[string]walk{"SCAN": {1, 1}, "HSCAN": {2, 2}, "SSCAN": {2, 1}, "ZSCAN": {2, 2}}
 
-// finish goes on with a walk to its end and gives all that it visits, each once and in no
-// order, as one reply.
+// finish continues a walk to its end. It returns all that the walk visits as one reply, each item
+// once and in arbitrary order.
 func (w walk) finish(c *wire, args []string, page reply) (reply, error) {
 	all := map[string][]reply{}
 	next := slices.Clone(args)
@@ -424,7 +426,7 @@ func (w walk) finish(c *wire, args []string, page reply) (reply, error) {
 	return whole, nil
 }
 
-// compare says how the replies to a command differ, if they may not.
+// compare returns an error if the replies to a command differ where they must not.
 func (r *diffRun) compare(p pair, args []string, keyp, redis reply) error {
 	if keyp.raw == redis.raw || knownDifference(args, keyp, redis) != "" {
 		return nil
@@ -436,7 +438,7 @@ func (r *diffRun) compare(p pair, args []string, keyp, redis reply) error {
 	return err
 }
 
-// alike compares replies that depend on the time or on chance.
+// alike compares replies that depend on time or chance.
 func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) {
 	k, integer := keyp.number()
 	other, bothIntegers := redis.number()
@@ -477,7 +479,7 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 		}
 		if r.reloaded && (keyp.text == "skiplist" || keyp.text == "hashtable" ||
 			keyp.text == "listpack") && (redis.text == "listpack" || redis.text == "intset") {
-			// Keyp goes by the limits of the moment at which it reads the value.
+			// Keyp uses the limits that apply when it reads the value.
 			return p.outgrown(args[2])
 		}
 		// IDLETIME in seconds; in Redis small integers share a value, idle since the start.
@@ -488,8 +490,8 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 	return false, nil
 }
 
-// outgrown reports whether a value is beyond the limits of small ones, which may be lower than when
-// the value was made.
+// outgrown returns true if a value exceeds the limits of small values. The limits may be lower than
+// when the value was made.
 func (p pair) outgrown(key string) (bool, error) {
 	kind, err := p.redis.do("TYPE", key)
 	if err != nil {
@@ -530,7 +532,7 @@ func (p pair) outgrown(key string) (bool, error) {
 
 func within(a, b, most int64) bool { return a-b <= most && b-a <= most }
 
-// areKeys says whether both replies are names of keys.
+// areKeys returns true if both replies are names of existing keys.
 func (p pair) areKeys(keyp, redis reply) (bool, error) {
 	if keyp.null || redis.null {
 		return false, nil
@@ -544,7 +546,7 @@ func (p pair) areKeys(keyp, redis reply) (bool, error) {
 	return true, nil
 }
 
-// compareAll compares everything that is there: names, values, encodings, deadlines.
+// compareAll compares all data: names, values, encodings and deadlines.
 func (r *diffRun) compareAll() error {
 	p := r.conns[1]
 	for db := range 16 {
@@ -577,7 +579,8 @@ func (r *diffRun) compareAll() error {
 	return nil
 }
 
-// agree asks both, gives what Redis replies, and fails when they differ.
+// agree sends a command to both servers. It returns the reply of Redis, and an error if the replies
+// differ.
 func (r *diffRun) agree(p pair, args ...string) (reply, error) {
 	keyp, redis, err := p.ask(args...)
 	if err == nil {
@@ -589,7 +592,7 @@ func (r *diffRun) agree(p pair, args ...string) (reply, error) {
 	return redis, nil
 }
 
-// brief is a text for a message.
+// brief shortens a text for a message.
 func brief(text string) string {
 	if len(text) > 300 {
 		return strconv.Quote(text[:300]) + "… (" + strconv.Itoa(len(text)) + " bytes)"
@@ -597,7 +600,8 @@ func brief(text string) string {
 	return strconv.Quote(text)
 }
 
-// difference is an intended one: Keyp follows a later Redis, or has a reason.
+// difference is an intended difference: Keyp follows a later version of Redis, or has another
+// reason.
 type difference struct {
 	reason  string
 	applies func(name string, args []string, keyp, redis reply) bool
@@ -683,7 +687,7 @@ var known = []difference{
 	},
 }
 
-// knownDifference gives the reason why these replies may differ; "" when they may not.
+// knownDifference returns the reason why these replies may differ, or "" if they must not.
 func knownDifference(args []string, keyp, redis reply) string {
 	if keyp.raw == redis.raw {
 		return ""

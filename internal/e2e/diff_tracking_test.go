@@ -10,12 +10,12 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The differential run of client-side caching and MONITOR: several connections read, write
-// and track in every way, and after each command both servers have sent the same to all of
-// them. Where Keyp reports more than Redis does (docs/reference/redis.md) no step goes: a key
-// that its own client changes under NOLOOP, SWAPDB, deadlines.
+// The differential run of client-side caching and MONITOR: several connections read, write and
+// track in every way. After each command both servers have sent the same to all of them. The steps
+// avoid cases in which Keyp reports more than Redis (docs/reference/redis.md): keys that their own
+// client changes under NOLOOP, SWAPDB, and deadlines.
 
-// trackSteps is how many commands a case has.
+// trackSteps is the number of commands of a case.
 const trackSteps = 120
 
 func TestDiffTracking(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDiffTracking(t *testing.T) {
 	})
 }
 
-// trackRun is one case under way.
+// trackRun is one running case.
 type trackRun struct {
 	*gen
 	clients []*trackClient
@@ -41,7 +41,7 @@ type trackRun struct {
 	history []string
 }
 
-// trackClient is a connection to each server, with its ids there.
+// trackClient is a connection to each server, with its client ids there.
 type trackClient struct {
 	pair
 	ids        [2]string
@@ -92,7 +92,8 @@ func (r *trackRun) step() error {
 		return nil // it only listens
 	}
 	if c.proto == 2 && !c.noLoop && r.chance(15) {
-		// Each read is of all keys: before 7.2 it counts as one of all that the script declares.
+		// Each read is of all keys: before 7.2 it counts as a read of all keys that the script
+		// declares.
 		script :=
 			"local all = {redis.call('get', KEYS[1]), redis.call('mget', KEYS[2], KEYS[1])} " +
 				r.from("", "redis.call('set', KEYS[2], 'v') ",
@@ -112,13 +113,13 @@ func (r *trackRun) step() error {
 	return r.listen()
 }
 
-// transaction has a client run some commands with EXEC.
+// transaction makes a client run some commands in a transaction.
 func (r *trackRun) transaction(n int) error {
 	list := [][]string{{"MULTI"}}
 	for range 1 + r.IntN(5) {
 		args := r.draw(r.clients[n])
 		if args[0] == "CLIENT" && args[1] != "CACHING" {
-			// EXEC's reply has no ids, and what holds at its end is what counts.
+			// The reply to EXEC contains no ids, and only the state at its end is compared.
 			args = []string{"GET", "a"}
 		}
 		list = append(list, args)
@@ -148,7 +149,7 @@ func (r *trackRun) do(n int, args []string) error {
 		}
 		for replies[side].raw == "" || replies[side].kind == '>' {
 			if replies[side].raw != "" {
-				// Before 7.2 messages stand before the reply.
+				// Before 7.2 messages come before the reply.
 				c.early[side] = append(c.early[side], replies[side].raw)
 			}
 			reply, err := w.receive()
@@ -170,7 +171,7 @@ func (r *trackRun) do(n int, args []string) error {
 	return nil
 }
 
-// listen compares what has been sent to all.
+// listen compares what the servers have sent to all clients.
 func (r *trackRun) listen() error {
 	for n, c := range r.clients {
 		var sent [2]string
@@ -181,11 +182,12 @@ func (r *trackRun) listen() error {
 			}
 			list, c.early[side] = append(c.early[side], list...), nil
 			for i := range list {
-				// The null of a flush is that of the protocol which the tracking client speaks.
+				// The null of a flush is written in the protocol of the tracking client.
 				list[i] = strings.ReplaceAll(r.unnumbered(list[i], side), "invalidate\r\n$-1\r\n",
 					"invalidate\r\n_\r\n")
 			}
-			// Of one command's messages those to whom the client has named come later in Redis.
+			// In Redis, the messages to clients that the command's client has named come after
+			// other messages of the command.
 			slices.Sort(list)
 			sent[side] = strings.Join(list, "")
 		}
@@ -199,7 +201,7 @@ func (r *trackRun) listen() error {
 	return nil
 }
 
-// unnumbered is text with names of clients instead of their ids.
+// unnumbered replaces the ids of clients in a text by names.
 func (r *trackRun) unnumbered(text string, side int) string {
 	for n, c := range r.clients {
 		text = strings.ReplaceAll(text, ":"+c.ids[side]+"\r\n", fmt.Sprintf(":(client %d)\r\n", n))
@@ -207,7 +209,7 @@ func (r *trackRun) unnumbered(text string, side int) string {
 	return text
 }
 
-// pushed gives the messages that are there, up to the reply to a PING.
+// pushed returns the messages that have arrived, up to the reply to a PING.
 func pushed(w *wire, subscribed bool) (list []string, err error) {
 	if err := w.send(encode("PING", "end")); err != nil {
 		return nil, err
@@ -222,7 +224,7 @@ func pushed(w *wire, subscribed bool) (list []string, err error) {
 	}
 }
 
-// draw gives a command. "id:N" stands for a client's id.
+// draw draws a command. "id:N" stands for the id of client N.
 func (r *trackRun) draw(c *trackClient) []string {
 	key := func() string { return r.from("a", "aa", "ab", "b", "bb", "c", "user:1", "user:2") }
 	switch r.IntN(20) {
@@ -291,7 +293,8 @@ func (r *trackRun) drawTracking(c *trackClient) []string {
 	return args
 }
 
-// TestDiffTrackingRedirect: to a subscriber of RESP2, which goes.
+// TestDiffTrackingRedirect: invalidations are redirected to a RESP2 subscriber, which then
+// disconnects.
 func TestDiffTrackingRedirect(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -340,7 +343,8 @@ func TestDiffTrackingRedirect(t *testing.T) {
 	both(1, "CLIENT", "TRACKINGINFO")
 }
 
-// TestDiffMonitor: what MONITOR shows of each command, but for the time and the port.
+// TestDiffMonitor compares the output of MONITOR for each command, except for the time and the
+// port.
 func TestDiffMonitor(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)

@@ -13,14 +13,14 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// failer is what helpers need of a *testing.T or a *rapid.T.
+// failer has the methods of *testing.T and *rapid.T that helpers need.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Errorf(format string, args ...any)
 }
 
-// reply is one reply: its exact bytes, and what they say.
+// reply is one reply: its exact bytes and its parsed content.
 type reply struct {
 	raw   string
 	kind  byte   // the first byte: + - : $ * and RESP3's _ # , ( = ! % ~ >
@@ -29,10 +29,10 @@ type reply struct {
 	items []reply
 }
 
-// isError says whether the reply is an error.
+// isError returns true if the reply is an error.
 func (r reply) isError() bool { return r.kind == '-' || r.kind == '!' }
 
-// number is an integer reply; ok is false for any other.
+// number returns the number in an integer reply. ok is false for any other reply.
 func (r reply) number() (n int64, ok bool) {
 	if r.kind != ':' {
 		return 0, false
@@ -41,7 +41,7 @@ func (r reply) number() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// texts gives the texts of an array's items.
+// texts returns the texts of an array's items.
 func (r reply) texts() []string {
 	list := make([]string, len(r.items))
 	for i, item := range r.items {
@@ -50,7 +50,8 @@ func (r reply) texts() []string {
 	return list
 }
 
-// fields gives a map reply, which is a flat array in RESP2, by the text of its keys.
+// fields returns the values of a map reply by the texts of their keys. In RESP2 the reply is a flat
+// array.
 func (r reply) fields() map[string]reply {
 	m := make(map[string]reply, len(r.items)/2)
 	for i := 0; i+1 < len(r.items); i += 2 {
@@ -59,8 +60,8 @@ func (r reply) fields() map[string]reply {
 	return m
 }
 
-// unordered is the reply's bytes with its items sorted, for sets and maps whose order
-// means nothing; size is how many items belong together (2 for a map).
+// unordered returns the reply's bytes with its items sorted, for sets and maps whose order means
+// nothing. size is the number of items that belong together (2 for a map).
 func (r reply) unordered(size int) string {
 	var groups []string
 	for group := range slices.Chunk(r.items, size) {
@@ -74,7 +75,7 @@ func (r reply) unordered(size int) string {
 	return fmt.Sprintf("%c%d %q", r.kind, len(r.items), groups)
 }
 
-// wire is a raw connection: what is sent and what comes back is not interpreted.
+// wire is a raw connection. It does not interpret what is sent and received.
 type wire struct {
 	*await.Conn
 	in *bufio.Reader
@@ -110,7 +111,7 @@ func (w *wire) receive() (reply, error) {
 	return readReply(w.in)
 }
 
-// doAll sends commands together and gives their replies.
+// doAll sends commands together and returns their replies.
 func (w *wire) doAll(commands [][]string) ([]reply, error) {
 	var b []byte
 	for _, args := range commands {
@@ -128,7 +129,7 @@ func (w *wire) doAll(commands [][]string) ([]reply, error) {
 	return replies, <-sent
 }
 
-// do sends one command and gives its reply.
+// do sends one command and returns its reply.
 func (w *wire) do(args ...string) (reply, error) {
 	if err := w.send(encode(args...)); err != nil {
 		return reply{}, err
@@ -136,8 +137,8 @@ func (w *wire) do(args ...string) (reply, error) {
 	return w.receive()
 }
 
-// rest is all that still comes until the server closes; a reset counts as closing,
-// since a server that closes with unread input causes one.
+// rest returns everything that arrives until the server closes the connection. A reset counts as
+// closing, since a server that closes with unread input causes one.
 func (w *wire) rest() (string, error) {
 	all, err := io.ReadAll(w.in)
 	if err != nil && isReset(err) {
@@ -146,7 +147,7 @@ func (w *wire) rest() (string, error) {
 	return string(all), err
 }
 
-// isReset says whether the other side closed while we were still writing.
+// isReset returns true if the other side closed the connection while we were still writing.
 func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

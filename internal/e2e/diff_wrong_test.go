@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// wrongWords are what arguments are drawn from: what most commands take somewhere, mostly in
-// the wrong place.
+// Arguments are drawn from wrongWords. Most commands accept these words at some position, but
+// mostly not at the drawn one.
 var wrongWords = []string{
 	"a", "b", "l", "s", "z", "h", "x", "g", "str", "missing", "abc", "0", "1", "-1", "2", "3",
 	"1.5", "-1.5", "inf", "nan", "x",
@@ -23,7 +23,7 @@ var wrongWords = []string{
 	"e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
 }
 
-// wrongLeftOut are commands that are not drawn, and why.
+// wrongLeftOut maps the commands that are not drawn to the reason.
 var wrongLeftOut = map[string]string{
 	"migrate":  "it waits for another server",
 	"shutdown": "ends the server", "quit": "ends the connection",
@@ -50,8 +50,8 @@ var wrongLeftOut = map[string]string{
 	"restore": "payloads", "dump": "likewise",
 }
 
-// TestDiffWrongArguments: where arguments are wrong in several ways, the error is the one that
-// Redis gives, for all commands that both have.
+// TestDiffWrongArguments: if arguments are wrong in several ways, Keyp returns the same error as
+// Redis. The test has all commands that both servers have.
 func TestDiffWrongArguments(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -99,7 +99,7 @@ func TestDiffWrongArguments(t *testing.T) {
 	s.compareErrors(t, last, failed)
 }
 
-// noWait has commands that would wait for a key give up at once.
+// noWait makes commands that would wait for a key give up at once.
 func noWait(args []string) []string {
 	timeout := 1
 	switch args[0] {
@@ -118,7 +118,8 @@ func noWait(args []string) []string {
 	return args
 }
 
-// compareErrors compares errors; where neither gives one, replies are the business of others.
+// compareErrors compares errors. If neither server returns an error, it does not compare the
+// replies, as other tests do that.
 func (s *both) compareErrors(t *testing.T, commands [][]string, failed map[string]bool) {
 	t.Helper()
 	keyp, errKeyp := s.keyp.doAll(commands)

@@ -49,7 +49,7 @@ var zsetValues = []func(key string) []string{
 	func(key string) []string { return []string{"ZRANGE", key, "0", "-1", "WITHSCORES"} },
 }
 
-// zset draws a key that is mostly a sorted set's, with any scores.
+// zset draws a key that mostly holds a sorted set with arbitrary scores.
 func (g *gen) zset() string {
 	if g.chance(12) {
 		return g.key()
@@ -57,8 +57,8 @@ func (g *gen) zset() string {
 	return g.from("z", "z", "z", "y", "sz")
 }
 
-// lexSet draws a key whose members all have the score 0: with others Redis does not say
-// what a range of bytes is.
+// lexSet draws a key whose members all have the score 0. With other scores Redis does not define
+// the result of a range by bytes.
 func (g *gen) lexSet() string { return g.from("lex", "lex", "lex2", "h", "none") }
 
 func (g *gen) anyZSet() string {
@@ -127,7 +127,7 @@ func (g *gen) rank() string {
 	return g.between(-6, 6)
 }
 
-// drawZAdd adds a few members, or so many that the sorted set is a large one.
+// drawZAdd adds a few members, or enough to make the sorted set a large one.
 func drawZAdd(g *gen) []string {
 	if g.chance(30) {
 		args := []string{"ZADD", g.from("lex", "lex2")}
@@ -157,7 +157,7 @@ func drawZAdd(g *gen) []string {
 	return args
 }
 
-// by draws how ZRANGE counts, and the range's ends.
+// by draws the kind of a range in ZRANGE, and its ends.
 func (g *gen) by() (low, high string, option []string, key string) {
 	switch g.IntN(3) {
 	case 0:
@@ -234,7 +234,7 @@ func drawZPop(g *gen) []string {
 	return args
 }
 
-// counted gives some keys behind their number, which is sometimes wrong.
+// counted draws keys, preceded by their number. The number is sometimes wrong.
 func (g *gen) counted() []string {
 	keys := make([]string, 1+g.IntN(3))
 	for i := range keys {
@@ -298,7 +298,7 @@ func drawZRandMember(g *gen) []string {
 	return args
 }
 
-// drawOnZSet is a command of keys of any type.
+// drawOnZSet draws a command for keys of any type.
 func drawOnZSet(g *gen) []string {
 	switch g.IntN(6) {
 	case 0:
@@ -316,8 +316,8 @@ func drawOnZSet(g *gen) []string {
 	return []string{g.from("PERSIST", "TYPE", "PTTL"), g.anyZSet()}
 }
 
-// alikeZSet compares replies with scores: redis-server 7.0.15 writes them with 17 digits.
-// ZSCAN gives members in no order, ZRANDMEMBER any.
+// alikeZSet compares replies with scores, which redis-server 7.0.15 writes with 17 digits. ZSCAN
+// returns members in arbitrary order, and ZRANDMEMBER arbitrary members.
 func (p pair) alikeZSet(args []string, keyp, redis reply) (bool, error) {
 	switch strings.ToUpper(args[0]) {
 	case "ZSCAN":
@@ -334,7 +334,7 @@ func (p pair) alikeZSet(args []string, keyp, redis reply) (bool, error) {
 	return sameNumbers(keyp, redis), nil
 }
 
-// sameNumbers says whether replies are the same but for how their numbers are written.
+// sameNumbers returns true if replies are the same except for the notation of their numbers.
 func sameNumbers(a, b reply) bool {
 	if a.kind != b.kind || a.null != b.null || !slices.EqualFunc(a.items, b.items, sameNumbers) {
 		return false
@@ -347,9 +347,9 @@ func sameNumbers(a, b reply) bool {
 	return (a.kind == '$' || a.kind == ',') && err == nil && otherErr == nil && x == y
 }
 
-// areScored says whether what both servers reply to ZRANDMEMBER is as many members of the
-// sorted set, with their scores where these were asked for, and different ones unless the
-// count is negative.
+// areScored returns true if the replies of both servers to ZRANDMEMBER have the same number of
+// members of the sorted set. Scores must be right if the command asks for them, and members must be
+// different unless the count is negative.
 func (p pair) areScored(args []string, keyp, redis reply) (bool, error) {
 	if keyp.kind != redis.kind || len(keyp.items) != len(redis.items) {
 		return false, nil

@@ -12,8 +12,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// strace is how a server is run whose system calls are to fail; the test is skipped where that is
-// not possible. The n-th of these calls of each thread fails, or each n-th.
+// strace returns the command that runs a server under strace, which makes system calls fail. In
+// each thread the n-th of these calls fails, or every n-th.
 func strace(t *testing.T, trace, call, failure, when string, paths ...string) []string {
 	t.Helper()
 	args := []string{"strace", "-D", "-f", "-qq", "--seccomp-bpf", "-o", trace, "-e",
@@ -33,7 +33,7 @@ func needStrace(t *testing.T) {
 	}
 }
 
-// injected is how many calls have failed.
+// injected returns the number of calls that have failed.
 func injected(t *testing.T, trace string) int {
 	t.Helper()
 	text, err := os.ReadFile(trace)
@@ -43,9 +43,9 @@ func injected(t *testing.T, trace string) int {
 	return strings.Count(string(text), "(INJECTED)")
 }
 
-// TestDataFileErrors has the system calls by which the data file is written and synced fail, one
-// after the other, from the server's first start to its end. It may go on or end with a message;
-// what it has acknowledged is there at the next start.
+// TestDataFileErrors makes the system calls that write and sync the data file fail, one after the
+// other, from the server's first start to its end. The server may continue, or exit with a message.
+// Acknowledged writes are there after the next start.
 func TestDataFileErrors(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
@@ -81,7 +81,7 @@ func TestDataFileErrors(t *testing.T) {
 	}
 }
 
-// dataFileError has the n-th call fail, and says whether there was one.
+// dataFileError makes the n-th call fail, and returns true if there was an n-th call.
 func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 	t.Helper()
 	dir, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace")
@@ -108,7 +108,7 @@ func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 			_ = c.Do(ctx, "SAVE").Err()
 		}
 		await.Until(t, at+": SAVE does, or the server ends", func() bool {
-			// Each thread has its n-th call.
+			// Calls are counted for each thread, so each has its own n-th call.
 			return !faulty.Running() || c.Do(ctx, "SAVE").Err() == nil
 		})
 		_ = c.Do(ctx, "SHUTDOWN").Err() // the failure may come at the end
@@ -136,8 +136,8 @@ func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 	return failed
 }
 
-// TestInterruptedSyncs interrupts each third sync and write, of all files, by a signal: nobody
-// notices.
+// TestInterruptedSyncs: a signal interrupts every third sync and write of all files, without any
+// visible effect.
 func TestInterruptedSyncs(t *testing.T) {
 	t.Parallel()
 	needStrace(t)

@@ -17,15 +17,16 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestFullDisk fills a small file system until writes are refused, sees that reads and
-// deletions go on, makes room, and sees that writes do; neither a kill in between nor a stop,
-// nor a start while it is full, loses anything that was acknowledged.
+// TestFullDisk fills a small file system until writes are refused. Then reads and deletions still
+// work, and once there is room, writes work again. A kill, a stop or a start while the disk is full
+// loses no acknowledged write.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		mount func(t testing.TB, mb int) string
-		// reserve is what is kept free; with 0 the system itself refuses, at any byte.
+		// reserve is the space to keep free. With 0 it is the file system that refuses writes, at
+		// any byte.
 		reserve string
 		long    bool
 	}{
@@ -121,9 +122,9 @@ func fillDisk(t *testing.T, dir, reserve string) {
 	}
 }
 
-// TestLastOfTheLog: on a full disk no command waits for room in the log. What is small, and what
-// frees space, goes on while the last segment has room for it, and after the next checkpoint;
-// otherwise there is an error.
+// TestLastOfTheLog: on a full disk no command waits for room in the log. Small commands, and
+// commands that free space, succeed while the last segment has room for them, and again after the
+// next checkpoint. Otherwise they return an error.
 func TestLastOfTheLog(t *testing.T) {
 	t.Parallel()
 	dir := testkit.MemoryDisk(t, 64)
@@ -174,7 +175,7 @@ func TestLastOfTheLog(t *testing.T) {
 			note("PEXPIRE", cmd.Err())
 		}
 	}
-	// None of these has more of the log than there is, in one transaction.
+	// A single transaction must not use more of the log than there is.
 	note("EVAL", c.Eval(ctx,
 		"for i = 1, 100000 do redis.call('PEXPIRE', KEYS[1], 10000000 + i) end return 1",
 		[]string{"k0"}).Err())
@@ -209,8 +210,8 @@ func TestLastOfTheLog(t *testing.T) {
 	}
 }
 
-// TestFlushOnFullDisk: when the keys that fill a disk are deleted, writes are taken again, round
-// after round. The log gives up the segments that it keeps for later use, and checkpoints release
+// TestFlushOnFullDisk: after the keys that fill a disk are deleted, writes are accepted again, in
+// several rounds. The log deletes the segments that it keeps for later use, and checkpoints release
 // others.
 func TestFlushOnFullDisk(t *testing.T) {
 	t.Parallel()
@@ -221,13 +222,13 @@ func TestFlushOnFullDisk(t *testing.T) {
 	c := s.Client(3)
 	value := bytes.Repeat([]byte("v"), 20_000)
 	for range 4 {
-		// Checkpoints make room for some more.
+		// Checkpoints make room for a few more keys, so one refusal is not enough.
 		for refused, keys := 0, 0; refused < 10; keys++ {
 			switch err := c.Set(ctx, fmt.Sprint("k", keys), value, 0).Err(); {
 			case err != nil && strings.HasPrefix(err.Error(), "MISCONF "):
 				refused++
 				if err := c.Do(ctx, "DEBUG", "SLEEP", "0.1").Err(); err != nil {
-					// Housekeeping looks so often.
+					// Housekeeping checks the disk about that often.
 					t.Fatal(err)
 				}
 			case err != nil:
@@ -242,8 +243,8 @@ func TestFlushOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestDiskReserve is the same refusal and healing by the option. Policies can go, and read
-// deadlines stay, meanwhile.
+// TestDiskReserve: the option disk-reserve also makes the server refuse writes, until there is room
+// again. Meanwhile policies can be deleted, and reads do not change deadlines.
 func TestDiskReserve(t *testing.T) {
 	t.Parallel()
 	s := testkit.Keyp(t)
@@ -304,8 +305,8 @@ func usable(t *testing.T, c *redis.Client) {
 	}
 }
 
-// inTheEnd waits until a command succeeds that is refused only while the last segment of the log is
-// too full for it.
+// inTheEnd waits until a command succeeds. The command may be refused while the last segment of the
+// log has no room for it.
 func inTheEnd(t *testing.T, what string, command func() error) {
 	t.Helper()
 	await.Until(t, what+" to have room in the log", func() bool {

@@ -32,7 +32,7 @@ func TestGoRedisACL(t *testing.T) {
 	})
 }
 
-// alice makes a user of these rules and gives a client of hers.
+// alice creates the user alice with these rules, and returns a client with that user.
 func (s subject) alice(t *testing.T, rules ...string) *redis.Client {
 	t.Helper()
 	is(t, "OK")(s.ACLSetUser(ctx, "alice", append([]string{"reset", "on", ">secret"},
@@ -41,7 +41,7 @@ func (s subject) alice(t *testing.T, rules ...string) *redis.Client {
 		Username: "alice", Password: "secret", DisableIdentity: true})
 }
 
-// refused checks for a refusal, however it is worded.
+// refused checks that a command is refused for lack of permission, in any wording.
 func refused(t *testing.T, cmd redis.Cmder) {
 	t.Helper()
 	if err := cmd.Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM ") {
@@ -147,7 +147,7 @@ func aclDescription(t *testing.T, c subject) {
 	is[any](t, nil)(noNil(c.do("ACL", "GETUSER", "alice")))
 }
 
-// noNil takes a null reply for no error.
+// noNil treats a null reply as no error.
 func noNil(reply any, err error) (any, error) {
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -217,7 +217,7 @@ func aclChannels(t *testing.T, c subject) {
 	if msg, err := sub.ReceiveMessage(ctx); err != nil || msg.Payload != "m" {
 		t.Errorf("received %v, %v", msg, err)
 	}
-	// A connection that listens to what its user may not listen to any more is closed.
+	// A connection is closed if it is subscribed to a channel that its user may no longer use.
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "resetchannels", "&other").Result())
 	if msg, err := sub.ReceiveTimeout(ctx, await.Bound); !errors.Is(err, io.EOF) {
 		t.Errorf("after the loss of its channel: %v, %v", msg, err)
@@ -239,7 +239,7 @@ func aclWithin(t *testing.T, c subject) {
 	is[any](t, "QUEUED")(conn.Do(ctx, "APPEND", "a", "1").Result())
 	is[any](t, "QUEUED")(conn.Do(ctx, "GET", "a").Result())
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "-append").Result())
-	// go-redis gives an error among the replies for all of them.
+	// go-redis returns an error among the replies as the error of all of them.
 	fails(t,
 		"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: no permission to execute the command or subcommand",
 		conn.Do(ctx, "EXEC"))
@@ -251,7 +251,7 @@ func aclWithin(t *testing.T, c subject) {
 	fails(t, "EXECABORT Transaction discarded because of previous errors.", conn.Do(ctx, "EXEC"))
 }
 
-// aclBlocked: a command that waits is checked again when it goes on.
+// aclBlocked: the permissions of a command that waits are checked again when it continues.
 func aclBlocked(t *testing.T, c subject) {
 	alice := c.alice(t, "~a", "+@all")
 	done := make(chan error, 1)
@@ -294,7 +294,7 @@ func aclLogged(t *testing.T, c subject) {
 	}
 	refused(t, alice.Get(ctx, "b"))
 	refused(t, alice.Publish(ctx, "d", "m"))
-	// refused, in words of its version.
+	// The command is refused, in a wording that depends on the version.
 	_ = alice.Eval(ctx, "return redis.call('get', 'x')", nil).Err()
 	if err := alice.Conn().AuthACL(ctx, "alice", "bad").Err(); err == nil {
 		t.Error("a wrong password is taken")

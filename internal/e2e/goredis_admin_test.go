@@ -31,7 +31,7 @@ func TestGoRedisAdmin(t *testing.T) {
 	})
 }
 
-// first is the first item of a list.
+// first returns the first item of a list.
 func first(list any, err error) (any, error) {
 	if items, ok := list.([]any); ok && len(items) > 0 {
 		return items[0], err
@@ -52,7 +52,7 @@ func noModules(t *testing.T, c subject) {
 		first(c.do("MODULE", "HELP")))
 }
 
-// noCluster has a client ask for what only a node of a cluster knows.
+// noCluster checks that commands for nodes of a cluster are refused.
 func noCluster(t *testing.T, c subject, asked ...string) {
 	for _, line := range asked {
 		fails(t, "ERR This instance has cluster support disabled",

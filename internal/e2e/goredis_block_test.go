@@ -40,13 +40,13 @@ func TestGoRedisBlocking(t *testing.T) {
 	})
 }
 
-// waiting waits until so many connections wait.
+// waiting waits until n connections are blocked.
 func (s subject) waiting(t *testing.T, n int) {
 	t.Helper()
 	await.Until(t, fmt.Sprint(n, " connections wait"), func() bool { return s.blocked(t) == n })
 }
 
-// blocked is how many connections wait.
+// blocked returns the number of blocked connections.
 func (s subject) blocked(t *testing.T) (n int) {
 	t.Helper()
 	info, err := s.Info(ctx, "clients").Result()
@@ -60,7 +60,7 @@ func (s subject) blocked(t *testing.T) (n int) {
 	return n
 }
 
-// later runs a call that waits beside the test, and gives what waits for its end.
+// later starts a blocking call in the background, and returns a function that waits for its result.
 func later[T any](t *testing.T, s subject, call func(c *redis.Conn) (T, error)) func() (T, error) {
 	t.Helper()
 	c := s.conn(t)
@@ -195,7 +195,8 @@ func blockTimeouts(t *testing.T, c subject) {
 	is(t, int64(0))(c.Exists(ctx, "k", "l").Result())
 }
 
-// blockTransactions: who waits sees the end of a transaction, and within one nobody waits.
+// blockTransactions: a waiter is served from the state at the end of a transaction, and commands
+// within a transaction do not wait.
 func blockTransactions(t *testing.T, c subject) {
 	first := later(t, c, func(c *redis.Conn) ([]string, error) {
 		return c.BLPop(ctx, 0, "a").Result()
@@ -237,7 +238,7 @@ func blockTransactions(t *testing.T, c subject) {
 	missing(t, nothing)
 	missing(t, moved)
 
-	// What a waiter takes is a change to those who watch the key.
+	// When a waiter takes an element, the key counts as changed for connections that watch it.
 	move := later(t, c, func(c *redis.Conn) (string, error) {
 		return c.BLMove(ctx, "from", "to", "LEFT", "LEFT", 0).Result()
 	})
@@ -273,7 +274,7 @@ func blockUnblock(t *testing.T, c subject) {
 	}
 }
 
-// blockOrder: the first to come is the first to be served.
+// blockOrder: the client that has waited longest is served first.
 func blockOrder(t *testing.T, c subject) {
 	const n = 20
 	var waits []func() ([]string, error)
@@ -295,7 +296,7 @@ func blockOrder(t *testing.T, c subject) {
 	}
 }
 
-// blockQueue: whatever is pushed is taken, once.
+// blockQueue: every pushed element is taken exactly once.
 func blockQueue(t *testing.T, c subject) {
 	items := often(100)
 	var mu sync.Mutex
@@ -398,12 +399,12 @@ func blockWakers(t *testing.T, c subject) {
 	is(t, []string{"l", "v"})(l())
 }
 
-// blockContexts: a client that has given up takes nothing away from the others.
+// blockContexts: a client that has given up takes no element from other clients.
 func blockContexts(t *testing.T, s subject) {
 	options := *s.Options()
 	options.ContextTimeoutEnabled = true
 	c := testkit.NewClient(t, &options)
-	// On a busy machine it may have given up before the server has its command, which comes later.
+	// On a busy machine the client may give up before the server gets its command.
 	seen := false
 	for life := 50 * time.Millisecond; !seen; life *= 4 {
 		hurried, cancel := await.Hurried(ctx, life)

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestGoRedisCollections has the commands for keys of any type, with collections: a small
-// and a large one of each type.
+// TestGoRedisCollections runs the commands for keys of any type on collections: a small and a large
+// one of each type.
 func TestGoRedisCollections(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{
@@ -28,13 +28,13 @@ func TestGoRedisCollections(t *testing.T) {
 	})
 }
 
-// collection is a type of collections, as a client fills and reads it.
+// collection describes a type of collections, and how a client fills and reads it.
 type collection struct {
 	typ          string
 	small, large string // encodings
-	// add gives a key the elements from up to to.
+	// add adds the elements with numbers from (inclusive) up to to (exclusive) to a key.
 	add func(c subject, key string, from, to int) error
-	// read gives all elements, the same for the same value.
+	// read returns all elements. The result is the same for equal values.
 	read func(c subject, key string) (any, error)
 }
 
@@ -72,7 +72,7 @@ func elements(from, to int) (list []any) {
 	return list
 }
 
-// filled makes a key with the first n elements and gives what a client reads of it.
+// filled makes a key with the first n elements, and returns its value as a client reads it.
 func (k collection) filled(t *testing.T, c subject, key string, n int) any {
 	t.Helper()
 	if err := k.add(c, key, 0, n); err != nil {
@@ -202,7 +202,7 @@ func copyCollections(t *testing.T, c subject) {
 		is(t, int64(1))(c.Copy(ctx, "k", "str", 0, true).Result())
 		is(t, value)(k.read(c, "str"))
 
-		// Each has elements of its own afterwards.
+		// Later changes of one key do not change its copies.
 		if err := k.add(c, "k", n, n+1); err != nil {
 			t.Fatal(err)
 		}
@@ -256,8 +256,8 @@ func dumpAndRestore(t *testing.T, c subject) {
 	fails(t, "ERR Invalid TTL value, must be >= 0", c.Do(ctx, "RESTORE", "k2", -1, "x"))
 }
 
-// restores checks that a payload is taken, with a time to live and over a key, and leaves
-// it without a deadline under "restored".
+// restores checks that RESTORE accepts a payload, with a time to live and over an existing key.
+// Afterwards the value is at "restored", without a deadline.
 func restores(t *testing.T, c subject, payload string) {
 	t.Helper()
 	c.Del(ctx, "restored")

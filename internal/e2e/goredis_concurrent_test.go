@@ -15,11 +15,11 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// workers is how many clients work at once in these tests.
+// workers is the number of concurrent clients in these tests.
 const workers = 16
 
-// often is how often they do something: n times when tests take the time for more cases. With -race
-// all goes several times slower.
+// often returns how often to repeat something: n times in long runs, otherwise less often. With
+// -race everything is several times slower.
 func often(n int) int {
 	switch {
 	case testkit.Race:
@@ -46,7 +46,7 @@ func TestGoRedisConcurrency(t *testing.T) {
 	})
 }
 
-// together runs fn once per worker, each with a connection of its own, and waits.
+// together runs fn once per worker, each with its own connection, and waits for all.
 func together(t *testing.T, s subject, fn func(worker int, c *redis.Conn)) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -149,7 +149,7 @@ func appendPieces(t *testing.T, s subject) {
 	}
 }
 
-// msetIsWhole: nobody ever sees a part of an MSET.
+// msetIsWhole: no client ever sees a part of an MSET.
 func msetIsWhole(t *testing.T, s subject) {
 	keys := []string{"x", "y", "z"} // in different slots, so in different shards
 	is(t, "OK")(s.MSet(ctx, "x", "0", "y", "0", "z", "0").Result())
@@ -180,8 +180,7 @@ func pipelines(t *testing.T, s subject) {
 	is(t, fmt.Sprint(workers*often(10)*100))(s.Get(ctx, "shared").Result())
 }
 
-// checkPipeline sends 300 commands at once and checks that the replies are in order,
-// and its own.
+// checkPipeline sends 300 commands at once, and checks that it gets their replies in order.
 func checkPipeline(t *testing.T, c *redis.Conn, prefix string) {
 	pipe := c.Pipeline()
 	for i := range 100 {
@@ -225,8 +224,8 @@ func pipelineErrors(t *testing.T, s subject) {
 	is(t, "text")(cmds[5].(*redis.StringCmd).Result())
 }
 
-// scanWhileChanging: a walk shows every key that is there from its start to its end,
-// whatever comes and goes beside it.
+// scanWhileChanging: SCAN returns every key that exists from its start to its end, while other keys
+// come and go.
 func scanWhileChanging(t *testing.T, s subject) {
 	const stay = 500
 	var want []string
@@ -269,7 +268,7 @@ func scanWhileChanging(t *testing.T, s subject) {
 	changing.Wait()
 }
 
-// renameChain: a key that is renamed all the time exists all the time, exactly once.
+// renameChain: a key that is renamed all the time exists at every moment, exactly once.
 func renameChain(t *testing.T, s subject) {
 	const places = 4
 	is(t, "OK")(s.Set(ctx, "place:0", "the one", 0).Result())
@@ -296,14 +295,16 @@ func renameChain(t *testing.T, s subject) {
 	}
 }
 
-// shortDeadlines: a lock that expires is free again at its deadline: the holders
-// never overlap.
+// shortDeadlines: a lock that expires is free again at its deadline, and two clients never hold it
+// at the same time.
 func shortDeadlines(t *testing.T, s subject) {
 	const want = 10 // turns to watch
-	// Of the lock in ms; longer where a machine is so busy that replies come behind its end.
+	// life is the lifetime of the lock in ms. It is doubled if a machine is so busy that a reply
+	// arrives after the lock's deadline.
 	var life atomic.Int64
 	life.Store(10)
-	// Surely held: from the reply on, until the request's time + ttl.
+	// A span is a time in which the lock is certainly held: from the reply until ttl after the
+	// request.
 	type span struct{ from, to time.Time }
 	var mu sync.Mutex
 	var held []span
@@ -317,7 +318,8 @@ func shortDeadlines(t *testing.T, s subject) {
 				t.Error(err)
 				return
 			}
-			// The server counts whole milliseconds: up to one less of them is real time.
+			// The server counts whole milliseconds, so the real lifetime may be up to one
+			// millisecond shorter.
 			if now := time.Now(); ok && now.Before(asked.Add(ttl-time.Millisecond)) {
 				turns.Add(1)
 				mu.Lock()

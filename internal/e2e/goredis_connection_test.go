@@ -31,8 +31,8 @@ func TestGoRedisConnection(t *testing.T) {
 	})
 }
 
-// conn is one connection of its own, closed after the test: it never goes back to a
-// pool, where what a test made of it would surprise the next one.
+// conn returns a separate connection, which is closed after the test. It never returns to a pool,
+// where its state could disturb the next test.
 func (s subject) conn(t *testing.T) *redis.Conn {
 	client := s.server.Client(s.proto)
 	c := client.Conn()
@@ -268,7 +268,7 @@ func connectionErrors(t *testing.T, c subject) {
 	}
 }
 
-// TestGoRedisPassword: with requirepass, nothing goes before AUTH.
+// TestGoRedisPassword: with requirepass, no command works before AUTH.
 func TestGoRedisPassword(t *testing.T) {
 	t.Parallel()
 	for _, server := range []*testkit.Server{testkit.Keyp(t, "--requirepass", "secret"), nil} {

@@ -144,8 +144,8 @@ func expireErrors(t *testing.T, c subject) {
 	persists(t, c, "k")
 }
 
-// goneForEvery: at its deadline a key does not exist for any command, before anything
-// else has touched it.
+// goneForEvery: at its deadline a key stops existing for every command, even if nothing has touched
+// it since.
 func goneForEvery(t *testing.T, c subject) {
 	checks := map[string]func(key string){
 		"GET":         func(k string) { missing(t, c.Get(ctx, k)) },
@@ -208,8 +208,8 @@ func goneForEvery(t *testing.T, c subject) {
 // waitUntil sleeps until a deadline of a server has passed by the same wall clock.
 func waitUntil(at time.Time) { await.PassUntil(at.Add(2 * time.Millisecond)) }
 
-// TestGoRedisExactness: a key is there before its deadline and not after it, as seen
-// through a client, and the reaper removes it at that time without any client.
+// TestGoRedisExactness: for a client, a key exists before its deadline and not after it. The reaper
+// removes the key at that time without any client's help.
 func TestGoRedisExactness(t *testing.T) {
 	t.Parallel()
 	server := testkit.Keyp(t)
@@ -219,7 +219,7 @@ func TestGoRedisExactness(t *testing.T) {
 			c := server.Client(proto)
 			step, round := 10*time.Millisecond, 0
 			await.Until(t, "keys are stored before their deadlines", func() bool {
-				// Not all are, where a machine is busy.
+				// On a busy machine some keys may not be stored before their deadline.
 				var stored atomic.Int64
 				var wg sync.WaitGroup
 				for i := range 40 {
@@ -247,10 +247,9 @@ func TestGoRedisExactness(t *testing.T) {
 	server.Stop()
 }
 
-// checkExact watches one key, and says whether it was stored before its deadline.
-// Client and server read the same clock, in milliseconds: a reply to a request that
-// was sent at or after the deadline must be null, one that arrived before it must be
-// the value.
+// checkExact watches one key, and returns true if it was stored before its deadline. Client and
+// server read the same clock, in milliseconds. So a request that is sent at or after the deadline
+// must get null, and a reply that arrives before it must have the value.
 func checkExact(t *testing.T, c *redis.Client, key string, deadline time.Time) (stored bool) {
 	if err := c.SetArgs(ctx, key, "v", redis.SetArgs{ExpireAt: deadline}).Err(); err != nil {
 		t.Error(err)

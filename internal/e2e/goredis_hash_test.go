@@ -159,7 +159,7 @@ func hashErrors(t *testing.T, c subject) {
 		c.Do(ctx, "HSET", "h", "a", "1", "b"))
 }
 
-// fieldExpires checks that a field's time to live is what was set in this feature.
+// fieldExpires checks that a field has the time to live that this feature has set.
 func fieldExpires(t *testing.T, c subject, key, field string, want time.Duration) {
 	t.Helper()
 	got, err := c.HPTTL(ctx, key, field).Result()

@@ -30,7 +30,7 @@ func TestGoRedisKeyp(t *testing.T) {
 	})
 }
 
-// walkKeyp sends a walk page by page, and gives what all pages have.
+// walkKeyp sends a command with a cursor page by page, and returns the items of all pages.
 func walkKeyp(t *testing.T, c subject, words ...any) (all []any) {
 	t.Helper()
 	cursor := any("0")
@@ -49,7 +49,7 @@ func walkKeyp(t *testing.T, c subject, words ...any) (all []any) {
 	return nil
 }
 
-// backups reads a backup piece by piece. What it has the tests of keyp backup look at.
+// backups reads a backup piece by piece. The tests of keyp backup check its contents.
 func backups(t *testing.T, c subject) {
 	for i := range 30 {
 		is(t, "OK")(c.Set(ctx, fmt.Sprint("k", i), strings.Repeat("v", 100_000), 0).Result())
@@ -80,7 +80,7 @@ func backups(t *testing.T, c subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another connection goes on with it, and reads the last piece again.
+	// Another connection continues the backup, and reads the last piece again.
 	fails(t, "ERR this connection has a backup already: KEYP.BACKUP END ends it",
 		conn.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0))
 	fails(t, "ERR there is no such backup any more",
@@ -199,7 +199,7 @@ func timelines(t *testing.T, c subject) {
 		c.Do(ctx, "KEYP.TIMELINE", "-", "+", 0))
 }
 
-// policies introduces a default time to live with a policy that warns first.
+// policies introduces a default time to live, by a policy that only warns at first.
 func policies(t *testing.T, c subject) {
 	is(t, "OK")(c.Set(ctx, "user:old", "v", 0).Result())
 	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "all", "PATTERN", "*", "DEFAULT", "90d",
@@ -246,8 +246,8 @@ func policies(t *testing.T, c subject) {
 	}
 }
 
-// outboxes has a consumer group read what expires, before a consumer waits for it and while it
-// does.
+// outboxes makes a consumer group read expiries: some before a consumer waits for them, and some
+// while it waits.
 func outboxes(t *testing.T, c subject) {
 	is(t, any("OK"))(c.do("KEYP.OUTBOX", "SET", "carts", "PATTERN", "cart:*", "ELEMENTS", "STREAM",
 		"carts", "VALUE", 100))
@@ -300,7 +300,8 @@ func outboxes(t *testing.T, c subject) {
 	is(t, int64(2))(c.Del(ctx, "carts", "cart:2").Result())
 }
 
-// leases has owners take turns, by release and by deadline, and one whose connection ends.
+// leases lets owners take turns, after a release and after a deadline. The connection of one waiter
+// ends.
 func leases(t *testing.T, c subject) {
 	acquire := func(c *redis.Client, owner string, ms int,
 		options ...any) (token int64, err error) {
@@ -325,7 +326,7 @@ func leases(t *testing.T, c subject) {
 	is(t, any("OK"))(c.do("KEYP.LEASE", "CHECK", "l", first))
 	is(t, "lease")(c.Type(ctx, "l").Result())
 
-	// Three wait, in this order: the second one's connection ends.
+	// Three clients wait, in this order. The second one's connection ends.
 	tokens := make([]chan int64, 3)
 	waiting := func() int {
 		return strings.Count(fmt.Sprint(c.Do(ctx, "KEYP.LEASE", "INFO", "l").Val()), "waiter-")
@@ -383,7 +384,7 @@ func leases(t *testing.T, c subject) {
 	is(t, int64(1))(c.Del(ctx, "l").Result())
 }
 
-// limits admits costs by several limits, and with a reservation that is given back.
+// limits admits costs by several limits, and by a reservation that is given back.
 func limits(t *testing.T, c subject) {
 	take := func(cost int, more ...any) []any {
 		t.Helper()
@@ -433,8 +434,8 @@ func limits(t *testing.T, c subject) {
 	}
 }
 
-// delayed has jobs delivered in the order in which they are due, one of them twice, and
-// acknowledges each.
+// delayed delivers jobs in the order in which they are due, one of them twice, and acknowledges
+// each.
 func delayed(t *testing.T, c subject) {
 	add := func(id string, due any, payload string, more ...any) (any, error) {
 		return c.do(append([]any{"KEYP.DELAY", "ADD", "jobs", id, due, payload}, more...)...)

@@ -24,7 +24,7 @@ func TestGoRedisKeys(t *testing.T) {
 	})
 }
 
-// other is a client of another database of the same server.
+// other returns a client of another database of the same server.
 func (s subject) other(db int) subject {
 	c := s.server.ClientDB(s.proto, db)
 	c.AddHook(recorder{s.keyp})
@@ -162,7 +162,7 @@ func scanKeys(t *testing.T, c subject) {
 	fails(t, "ERR syntax error", c.Do(ctx, "SCAN", 0, "MATCH"))
 }
 
-// scanAll walks to the end and gives the names that came, once each, in order.
+// scanAll runs SCAN to its end. It returns the names that it got, each once, in order.
 func scanAll(t *testing.T, c *redis.Client, pattern string, count int64) []string {
 	t.Helper()
 	var all []string

@@ -77,7 +77,7 @@ func txPipelined(t *testing.T, c subject) {
 	is(t, int64(commands+5))(c.DBSize(ctx).Result())
 }
 
-// txRunErrors: what fails does not keep the others from having happened.
+// txRunErrors: commands that fail in a transaction do not undo the others.
 func txRunErrors(t *testing.T, c subject) {
 	var bad *redis.IntCmd
 	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -190,7 +190,8 @@ func txWatch(t *testing.T, s subject) {
 	}
 }
 
-// txWatchExpiry: a watched key that expires has changed, whoever notices.
+// txWatchExpiry: when a watched key expires, it counts as changed, no matter what notices the
+// expiry first.
 func txWatchExpiry(t *testing.T, s subject) {
 	c := s.conn(t)
 	life := 15 * time.Millisecond
@@ -212,7 +213,7 @@ func txWatchExpiry(t *testing.T, s subject) {
 	gone(t, s, "other")
 }
 
-// txOptimistic: fifty clients count by WATCH, GET and SET, and no count gets lost.
+// txOptimistic: fifty clients increment a counter by WATCH, GET and SET, and no increment is lost.
 func txOptimistic(t *testing.T, s subject) {
 	const clients = 50
 	rounds := often(6)
@@ -254,8 +255,8 @@ func txOptimistic(t *testing.T, s subject) {
 	t.Logf("%d counts, %d conflicts", clients*rounds, conflicts.Load())
 }
 
-// txIsWhole: half of the clients write the same number to keys in several slots and
-// databases, the others never see two different ones.
+// txIsWhole: half of the clients write one number to keys in several slots and databases. The other
+// clients never see two different numbers.
 func txIsWhole(t *testing.T, s subject) {
 	rounds := often(80)
 	together(t, s, func(worker int, c *redis.Conn) {
@@ -328,7 +329,7 @@ func txDatabases(t *testing.T, s subject) {
 	is(t, "3")(s.other(3).Get(ctx, "here").Result())
 }
 
-// txWholeKeyspace: commands that look at more than the keys they name.
+// txWholeKeyspace runs commands that use more than the keys they name.
 func txWholeKeyspace(t *testing.T, s subject) {
 	is(t, "OK")(s.MSet(ctx, "weight:1", 2, "weight:2", 1, "a", "v").Result())
 	var keys *redis.StringSliceCmd

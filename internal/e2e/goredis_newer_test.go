@@ -11,8 +11,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestGoRedisNewer sends what Redis 8.6 to 8.10 added to strings, lists, sets, hashes and the
-// server.
+// TestGoRedisNewer sends the commands and options that Redis 8.6 to 8.10 added for strings, lists,
+// sets, hashes and the server.
 func TestGoRedisNewer(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

@@ -28,7 +28,8 @@ func TestGoRedisPubSub(t *testing.T) {
 	})
 }
 
-// listener is a subscriber, closed after the test, whose commands are noted.
+// listener returns a subscriber that is closed after the test. It records the subscriber's commands
+// as sent.
 func (s subject) listener(t *testing.T, p *redis.PubSub, commands ...string) *redis.PubSub {
 	t.Helper()
 	for _, name := range commands {
@@ -38,8 +39,8 @@ func (s subject) listener(t *testing.T, p *redis.PubSub, commands ...string) *re
 	return p
 }
 
-// hears reads what comes next and compares: "kind channel count" or "channel message", with
-// the pattern in front.
+// hears reads the next messages and compares them: "kind channel count" or "channel message", with
+// the pattern first if there is one.
 func hears(t *testing.T, p *redis.PubSub, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -149,7 +150,7 @@ func pubsubCommand(t *testing.T, s subject) {
 	fails(t, "ERR unknown subcommand 'NOSUCH'. Try PUBSUB HELP.", s.Do(ctx, "PUBSUB", "NOSUCH"))
 }
 
-// pubsubMode sends what go-redis itself never does: other commands on such a connection.
+// pubsubMode sends commands on a subscribed connection that go-redis itself never sends there.
 func pubsubMode(t *testing.T, s subject) {
 	if s.proto == 3 {
 		return
@@ -197,7 +198,7 @@ func pubsubAtomic(t *testing.T, s subject) {
 	hears(t, p, "log k")
 }
 
-// pubsubBurst: nothing is lost or changes its place.
+// pubsubBurst: no message is lost or changes its position.
 func pubsubBurst(t *testing.T, s subject) {
 	p := s.listener(t, s.Subscribe(ctx, "burst"))
 	hears(t, p, "subscribe burst 1")
@@ -220,7 +221,7 @@ func pubsubBurst(t *testing.T, s subject) {
 	}
 }
 
-// pubsubReconnects: go-redis subscribes again by itself when its connection is gone.
+// pubsubReconnects: go-redis subscribes again by itself after its connection is lost.
 func pubsubReconnects(t *testing.T, s subject) {
 	p := s.listener(t, s.Subscribe(ctx, "again"))
 	hears(t, p, "subscribe again 1")
@@ -234,7 +235,8 @@ func pubsubReconnects(t *testing.T, s subject) {
 	hears(t, p, "again x")
 }
 
-// events turns keyspace events on until the end of the test, and gives one who hears of all.
+// events turns on keyspace events until the end of the test, and returns a subscriber to all of
+// them.
 func (s subject) events(t *testing.T, classes string) *redis.PubSub {
 	t.Helper()
 	is(t, "OK")(s.ConfigSet(ctx, "notify-keyspace-events", classes).Result())

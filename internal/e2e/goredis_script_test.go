@@ -76,7 +76,8 @@ func evalTypes(t *testing.T, c subject) {
 	}
 }
 
-// scriptRun: EVALSHA first, EVAL when the server does not know the script, then EVALSHA.
+// scriptRun: the client sends EVALSHA first, EVAL if the server does not know the script, and then
+// EVALSHA.
 func scriptRun(t *testing.T, c subject) {
 	is(t, "OK")(c.ScriptFlush(ctx).Result())
 	script := redis.NewScript("return redis.call('INCRBY', KEYS[1], ARGV[1]) -- " +
@@ -164,7 +165,7 @@ func scriptErrors(t *testing.T, c subject) {
 	}
 }
 
-// scriptIsWhole: nobody sees what a script has done in part.
+// scriptIsWhole: no client sees a part of a script's writes.
 func scriptIsWhole(t *testing.T, s subject) {
 	script := redis.NewScript(
 		"for i = 1, 20 do redis.call('SET', 'key:' .. i, ARGV[1]) end return 1")
@@ -192,7 +193,7 @@ func scriptIsWhole(t *testing.T, s subject) {
 	})
 }
 
-// scriptStock: fifty clients take from what is limited, and not one too many gets it.
+// scriptStock: fifty clients take from a limited stock, and none gets more than there is.
 func scriptStock(t *testing.T, s subject) {
 	const clients, stock = 50, 100
 	take := redis.NewScript(`
@@ -235,14 +236,15 @@ func scriptWakes(t *testing.T, c subject) {
 		return conn.BLPop(ctx, 0, "l").Result()
 	})
 	c.waiting(t, 1)
-	// What it sees is what the script leaves.
+	// The waiter is served from the state that the script leaves.
 	is[any](t, int64(2))(c.Eval(ctx,
 		"redis.call('RPUSH', KEYS[1], 'a', 'b', 'c') redis.call('LPOP', KEYS[1]) return redis.call('LLEN', KEYS[1])",
 		[]string{"l"}).Result())
 	is(t, []string{"l", "b"})(reply())
 }
 
-// scriptDoesNotWait: as if the time were up.
+// scriptDoesNotWait: within a script a blocking command replies at once, as if its timeout had
+// passed.
 func scriptDoesNotWait(t *testing.T, c subject) {
 	missing(t, c.Eval(ctx, "return redis.call('BLPOP', 'none', 0)", nil))
 }
@@ -262,7 +264,8 @@ func scriptInMulti(t *testing.T, c subject) {
 	is[any](t, "2")(second.Result())
 }
 
-// scriptTooLong: others get an error, the script can be ended unless it has written.
+// scriptTooLong: while a script runs too long, other clients get an error. The script can be
+// stopped unless it has written.
 func scriptTooLong(t *testing.T, c subject) {
 	is(t, "OK")(c.ConfigSet(ctx, "lua-time-limit", "20").Result())
 	runs := make(chan error, 1)
@@ -337,7 +340,7 @@ func functionLibraries(t *testing.T, c subject) {
 	is(t, "OK")(c.FunctionFlush(ctx).Result())
 }
 
-// functionsRestart: a library is there as long as nobody deletes it.
+// functionsRestart: a library exists until it is deleted, also across a restart.
 func functionsRestart(t *testing.T, c subject) {
 	if !c.keyp {
 		return // it saves nothing here

@@ -175,7 +175,7 @@ func slowlog(t *testing.T, c subject) {
 	is(t, "OK")(c.ConfigSet(ctx, "slowlog-log-slower-than", "0").Result())
 	is(t, "OK")(c.SlowLogReset(ctx).Result())
 	is(t, "OK")(c.Set(ctx, "k", "v", 0).Result())
-	// On a busy machine any command may be slow.
+	// On a busy machine any command may be slow, so the log is stopped first.
 	is(t, "OK")(c.ConfigSet(ctx, "slowlog-log-slower-than", "-1").Result())
 	logged, err := c.SlowLogGet(ctx, -1).Result()
 	found := slices.ContainsFunc(logged, func(l redis.SlowLog) bool {
@@ -279,7 +279,7 @@ func debugCommand(t *testing.T, c subject) {
 	}
 }
 
-// fieldsOf are the fields of a reply that is a map, over either protocol.
+// fieldsOf returns the fields of a map reply, in either protocol.
 func fieldsOf(reply any) map[string]any {
 	fields := map[string]any{}
 	switch reply := reply.(type) {
@@ -295,7 +295,7 @@ func fieldsOf(reply any) map[string]any {
 	return fields
 }
 
-// about says whether a number is want, give or take a second.
+// about returns true if a number differs from want by less than a second.
 func about(n any, want int64) bool {
 	got, ok := n.(int64)
 	return ok && got > want-1000 && got < want+1000
@@ -318,7 +318,7 @@ func help(t *testing.T, c subject) {
 	}
 }
 
-// TestGoRedisShutdown: SHUTDOWN answers nothing and ends the server in good order.
+// TestGoRedisShutdown: SHUTDOWN sends no reply and stops the server cleanly.
 func TestGoRedisShutdown(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewKeyp(t, testkit.Options{})

@@ -23,7 +23,7 @@ func TestGoRedisSets(t *testing.T) {
 	})
 }
 
-// hasMembers checks all members of a set, in any order.
+// hasMembers checks that a set has exactly these members.
 func hasMembers(t *testing.T, c subject, key string, want ...string) {
 	t.Helper()
 	got, err := c.SMembers(ctx, key).Result()

@@ -23,12 +23,12 @@ func TestGoRedisStreams(t *testing.T) {
 	})
 }
 
-// message is an entry with one field.
+// message returns an entry with one field.
 func message(id, field, value string) redis.XMessage {
 	return redis.XMessage{ID: id, Values: map[string]any{field: value}}
 }
 
-// threeEntries adds them.
+// threeEntries adds three entries.
 func threeEntries(t *testing.T, c subject) {
 	t.Helper()
 	for _, id := range []string{"1-1", "1-2", "2-0"} {
@@ -195,8 +195,8 @@ func streamNewest(t *testing.T, c subject) {
 	if err != nil || len(got) != 1 || len(got[0].Messages) != 1 || got[0].Messages[0].ID != id {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// Who waits gets what nobody has acknowledged for long enough, and an error when the group
-	// goes.
+	// A client that waits gets an entry once it has been pending for long enough. It gets an error
+	// when the group is deleted.
 	var ended atomic.Bool
 	next := func(claim time.Duration) func() ([]redis.XStream, error) {
 		ended.Store(false)
@@ -206,8 +206,8 @@ func streamNewest(t *testing.T, c subject) {
 				Streams: []string{"s", ">"}, Claim: claim, Block: 0}).Result()
 		})
 	}
-	// On a busy machine nobody may have looked at the entry for that long before the client comes
-	// to wait.
+	// On a busy machine the entry may have been pending for that long before the client begins to
+	// wait.
 	for claim, waits := time.Second, false; !waits; claim *= 2 {
 		wait := next(claim)
 		await.Until(t, "the client waits, or has the entry", func() bool {

@@ -18,15 +18,15 @@ import (
 	"keyp/internal/testkit"
 )
 
-// The suite runs every step against Keyp and, as a check on the suite itself, against
-// a real redis-server, over RESP2 and RESP3 each: what it demands is what Redis does.
+// The suite runs every step against Keyp, over RESP2 and RESP3. To check the suite itself, it also
+// runs against a real redis-server, so its expectations are what Redis does.
 
-// feature is one sub-test of a family. It starts with all databases empty.
+// feature is a sub-test of a family. It starts with all databases empty.
 type feature struct {
 	name string
 	run  func(t *testing.T, s subject)
-	// newer says since which version Redis does this, for steps that redis-server
-	// 7.0.15 can't take. Empty: it can.
+	// newer is the version of Redis that introduced this feature. It is empty if redis-server
+	// 7.0.15 has the feature.
 	newer string
 }
 
@@ -77,7 +77,7 @@ func family(t *testing.T, features []feature) {
 	}
 }
 
-// ctx is the context of every call: the client's own deadlines bound them.
+// ctx is the context of every call. The client's own timeouts limit the calls.
 var ctx = context.Background()
 
 // is checks a typed result: is(t, "OK")(c.Set(…).Result()).
@@ -93,8 +93,8 @@ func is[T any](t *testing.T, want T) func(T, error) {
 	}
 }
 
-// age is more than the age of anything that the feature has made: how long it has run, however slow
-// the machine is, and a second, since some replies are in seconds.
+// age returns an upper limit for the age of anything that the feature has made. It adds a second,
+// since some replies are in seconds.
 func (s subject) age() time.Duration { return time.Since(s.began) + time.Second }
 
 // justUsed checks that a key was accessed in this feature.
@@ -105,7 +105,7 @@ func justUsed(t *testing.T, s subject, key string) {
 	}
 }
 
-// expires checks that a key's time to live is what was set in this feature.
+// expires checks that a key has the time to live that this feature has set.
 func expires(t *testing.T, s subject, key string, want time.Duration) {
 	t.Helper()
 	if got, err := s.PTTL(ctx, key).Result(); err != nil || got > want || got < want-s.age() {
@@ -144,18 +144,18 @@ func missing(t *testing.T, cmd redis.Cmder) {
 	}
 }
 
-// do sends any command and gives its reply as go-redis decodes it.
+// do sends any command and returns its reply as go-redis decodes it.
 func (s subject) do(words ...any) (any, error) { return s.Do(ctx, words...).Result() }
 
-// sent is every command, with its subcommand, that the suite has sent to Keyp, and all
-// that Keyp has.
+// sent has the commands, with subcommands, that the suite has sent to Keyp, and all commands that
+// Keyp has.
 var sent struct {
 	sync.Mutex
 	names  map[string]bool
 	wanted []string
 }
 
-// wantEverything notes what a server says it has: what the suite has to send.
+// wantEverything records the commands that a server lists, which the suite has to send.
 func wantEverything(t *testing.T, keyp *testkit.Server) {
 	list, err := keyp.Client(3).CommandList(ctx, nil).Result()
 	if err != nil || len(list) == 0 {
@@ -166,7 +166,7 @@ func wantEverything(t *testing.T, keyp *testkit.Server) {
 	sent.wanted = list
 }
 
-// recorder notes what a client sends.
+// recorder records the commands that a client sends.
 type recorder struct{ on bool }
 
 func (r recorder) note(cmd redis.Cmder) {
@@ -208,8 +208,8 @@ func (r recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// TestMain runs the tests in whatever order, then checks that the go-redis suite has sent
-// every command that the server has; not when only some of the tests were asked for.
+// TestMain runs the tests in any order. Then it checks that the go-redis suite has sent every
+// command of the server, unless only some of the tests were selected.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
@@ -224,7 +224,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// everyTest says whether no flag has chosen some tests of all.
+// everyTest returns true if no flag selects some of the tests.
 func everyTest() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {

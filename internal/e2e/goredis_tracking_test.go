@@ -42,7 +42,8 @@ func (i *invalidated) HandlePushNotification(_ context.Context, _ push.Notificat
 	return nil
 }
 
-// tracker is a connection that tracks, and how to see what messages it got since.
+// tracker returns a connection that tracks, and a function that returns the messages it has
+// received since the last call.
 func (s subject) tracker(t *testing.T,
 	options *redis.ClientTrackingOptions) (c *redis.Conn, notified func() []string) {
 	t.Helper()
@@ -78,7 +79,7 @@ func trackReads(t *testing.T, s subject) {
 	is(t, "3")(c.Get(ctx, "a").Result())
 	s.FlushAll(ctx)
 	is(t, []string{"(all)"})(notified(), nil)
-	// On a busy machine the key may be gone before it is read, and then nobody tracks its end.
+	// On a busy machine the key may expire before it is read. Then no client tracks it.
 	for life := 20 * time.Millisecond; ; life *= 4 {
 		s.Set(ctx, "short", 1, life)
 		notified()
@@ -124,7 +125,7 @@ func trackOptIn(t *testing.T, s subject) {
 	is(t, []string{"b"})(notified(), nil)
 }
 
-// trackRedirect: messages go to a subscriber, which RESP2 needs.
+// trackRedirect: messages are redirected to a subscriber, as RESP2 requires.
 func trackRedirect(t *testing.T, s subject) {
 	messages := s.server.Client(2).Subscribe(ctx, "__redis__:invalidate")
 	defer messages.Close()
@@ -179,7 +180,7 @@ func trackErrors(t *testing.T, s subject) {
 	is[any](t, int64(-1))(c.Do(ctx, "CLIENT", "GETREDIR").Result())
 }
 
-// monitor reads what MONITOR shows from the socket: go-redis's own reader of it never rests.
+// monitor reads the output of MONITOR from the socket, since the reader of go-redis never stops.
 func monitor(t *testing.T, s subject) {
 	c := s.conn(t)
 	is[any](t, "OK")(c.Do(ctx, "MONITOR").Result())
@@ -212,8 +213,8 @@ func monitor(t *testing.T, s subject) {
 	}
 }
 
-// TestGoRedisCache: go-redis's own client-side cache, which tracks with every connection of
-// its pool, has what others write.
+// TestGoRedisCache: the client-side cache of go-redis, which tracks with every connection of its
+// pool, has what other clients write.
 func TestGoRedisCache(t *testing.T) {
 	t.Parallel()
 	keyp := testkit.Keyp(t)

@@ -49,13 +49,15 @@ func TestContributingExample(t *testing.T) {
 }
 
 // checkExample type-checks the package commands and its tests with additional or replaced files.
+// It also checks all imported packages from their source: otherwise packages.Load would compile
+// commands, which takes ten times as long.
 func checkExample(t *testing.T, files map[string]string) {
 	t.Helper()
 	overlay := map[string][]byte{}
 	for path, content := range files {
 		overlay[path] = []byte(content)
 	}
-	list, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: "../..",
+	list, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: "../..",
 		Tests: true, Overlay: overlay}, "./commands")
 	if err != nil {
 		t.Fatal(err)

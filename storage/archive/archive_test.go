@@ -23,7 +23,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// made is a file with batches.
+// made returns an archive file with the given batches.
 func made(t testing.TB, h Header, batches ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -43,7 +43,7 @@ func made(t testing.TB, h Header, batches ...string) []byte {
 	return b.Bytes()
 }
 
-// readAll gives the batches of a file.
+// readAll returns the batches of a file.
 func readAll(file []byte) (batches []string, r *Reader, err error) {
 	if r, err = NewReader(bytes.NewReader(file)); err != nil {
 		return nil, nil, err
@@ -61,7 +61,8 @@ func readAll(file []byte) (batches []string, r *Reader, err error) {
 	}
 }
 
-// TestFile: what is written comes back, and its sum goes on from what was before it.
+// TestFile: reading a file returns the batches written, and its checksum continues that of the file
+// before it.
 func TestFile(t *testing.T) {
 	want := []string{"one", "", strings.Repeat("long", 1<<20), "four"}
 	h := Header{Format: Format, History: "h", From: 4096, Previous: "before",
@@ -81,7 +82,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileDamaged: a file that is cut anywhere, or of which a byte is another one, is refused.
+// TestFileDamaged: a file that is cut anywhere, or has any byte changed, is refused.
 func TestFileDamaged(t *testing.T) {
 	file := made(t, Header{Format: Format, History: "h", From: 4096}, "one", "two", "three")
 	for at := range file {
@@ -96,7 +97,7 @@ func TestFileDamaged(t *testing.T) {
 	}
 }
 
-// packed is a file with bytes that nobody has proven.
+// packed returns a file with the given bytes as its content, valid or not.
 func packed(t testing.TB, content []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -113,7 +114,8 @@ func packed(t testing.TB, content []byte) []byte {
 	return b.Bytes()
 }
 
-// TestFileHostile: what a file says of lengths costs no memory, and what cannot be is refused.
+// TestFileHostile: a length stated in a file allocates no memory by itself, and impossible values
+// are refused.
 func TestFileHostile(t *testing.T) {
 	head := func(text string) []byte {
 		return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
@@ -139,7 +141,7 @@ func TestFileHostile(t *testing.T) {
 	}
 }
 
-// log is a log with an archive of it.
+// log is a write-ahead log with an archive.
 type log struct {
 	t   *testing.T
 	fs  *vfs.Mem
@@ -148,7 +150,7 @@ type log struct {
 	now *clock.Fake
 	run func(path string) error
 	n   int
-	// broken is the error of making the archive's directory.
+	// broken is the error that making the archive's directory returns.
 	broken error
 	// onFile is called before a file of the archive is made.
 	onFile    func()
@@ -156,7 +158,7 @@ type log struct {
 	directory string
 }
 
-// archived is a log as Options has it.
+// archived wraps a log as Options needs it.
 type archived struct{ *wal.Log }
 
 func (l archived) KeepFrom(position uint64) Kept { return l.HoldFrom(position) }
@@ -228,7 +230,7 @@ func (l *log) close() {
 	}
 }
 
-// all are the numbers of the batches that a directory has.
+// all returns the number of batches in a directory.
 func (l *log) all(dir string) (n int) {
 	l.t.Helper()
 	c, err := Open(Dir(l.fs, dir), l.log.History(), 4096)
@@ -249,7 +251,7 @@ func (l *log) all(dir string) (n int) {
 	}
 }
 
-// TestWhenFilesAreMade: a file is made when there is enough for it, and after the timeout.
+// TestWhenFilesAreMade: a file is made when there is enough data for it, and after the timeout.
 func TestWhenFilesAreMade(t *testing.T) {
 	l := newLog(t)
 	l.write(3)
@@ -277,8 +279,8 @@ func TestWhenFilesAreMade(t *testing.T) {
 	l.close()
 }
 
-// TestNotSyncedIsNotArchived: a power failure takes back what is written and not synced, so it is
-// not archived before.
+// TestNotSyncedIsNotArchived: a power failure can take back data that is written but not synced, so
+// such data is not archived.
 func TestNotSyncedIsNotArchived(t *testing.T) {
 	l := newLog(t)
 	l.write(2)
@@ -294,7 +296,8 @@ func TestNotSyncedIsNotArchived(t *testing.T) {
 	}
 }
 
-// TestCommand: a command gets each file until it has taken it, the same one after a start too.
+// TestCommand: the command is run for a file until it succeeds. After a restart it gets the same
+// file again.
 func TestCommand(t *testing.T) {
 	l := newLog(t)
 	l.close()
@@ -343,8 +346,8 @@ func TestCommand(t *testing.T) {
 	l.close()
 }
 
-// TestNoDirectory: a directory that cannot be made does not keep the log from being used, and the
-// archive begins when it can be.
+// TestNoDirectory: if the archive's directory cannot be made, the log still works. Archiving begins
+// when the directory can be made.
 func TestNoDirectory(t *testing.T) {
 	l := &log{t: t, fs: vfs.NewMem(), now: clock.NewFake(1_700_000_000_000),
 		broken: errors.New("no directory")}
@@ -361,7 +364,8 @@ func TestNoDirectory(t *testing.T) {
 	l.close()
 }
 
-// TestSecondCopy: a copy that has run without the archive does not write into it.
+// TestSecondCopy: a copy of the store that has run without the archive does not write into the
+// archive.
 func TestSecondCopy(t *testing.T) {
 	l := newLog(t)
 	l.write(3)
@@ -392,8 +396,8 @@ func TestSecondCopy(t *testing.T) {
 	l.close()
 }
 
-// TestGiveUp: while a command does not end, what the log keeps for it can be given up. The archive
-// has a hole then, and goes on behind it.
+// TestGiveUp: while a command does not end, the log keeps segments for it, and these can be given
+// up. The archive then has a hole and continues after it.
 func TestGiveUp(t *testing.T) {
 	l := newLog(t)
 	l.close()
@@ -449,7 +453,7 @@ func TestGiveUp(t *testing.T) {
 	close(begun)
 }
 
-// TestCloseIsBounded: a stop archives for some seconds, and the next start what is left.
+// TestCloseIsBounded: a stop archives for some seconds at most. The next start archives the rest.
 func TestCloseIsBounded(t *testing.T) {
 	l := newLog(t)
 	l.write(100)
@@ -474,7 +478,8 @@ func TestCloseIsBounded(t *testing.T) {
 	l.close()
 }
 
-// TestCommandHangs: the status says how long the command that runs has, and that this is too long.
+// TestCommandHangs: the status says for how long the current command has been running, and that it
+// takes too long.
 func TestCommandHangs(t *testing.T) {
 	l := newLog(t)
 	l.close()
@@ -499,8 +504,8 @@ func TestCommandHangs(t *testing.T) {
 	l.close()
 }
 
-// TestErrorsAreLoggedSeldom: an error is logged when it begins, then once a minute if it is another
-// one; and so is its end.
+// TestErrorsAreLoggedSeldom: an error is logged when it begins, and then at most once a minute if
+// it changes. Its end is logged, too.
 func TestErrorsAreLoggedSeldom(t *testing.T) {
 	l := newLog(t)
 	l.close()
@@ -535,7 +540,7 @@ func TestErrorsAreLoggedSeldom(t *testing.T) {
 	l.close()
 }
 
-// TestCopyIsNoticed: the first start of a copy of the directory says that it is one.
+// TestCopyIsNoticed: the first start of a copied directory reports that the directory is a copy.
 func TestCopyIsNoticed(t *testing.T) {
 	l := newLog(t)
 	for n, start := range []struct {
@@ -555,8 +560,8 @@ func TestCopyIsNoticed(t *testing.T) {
 	l.close()
 }
 
-// TestPauses: after errors the pauses get longer, up to a bound, and after a success there is none
-// of that.
+// TestPauses: the pauses after errors get longer, up to a bound. After a success the pause is the
+// usual one.
 func TestPauses(t *testing.T) {
 	var got []int64
 	for pause := int64(0); len(got) < 7; {

@@ -12,12 +12,12 @@ import (
 	"keyp/storage/backupfile"
 )
 
-// span is a file: of the batches from one on and before another one, and how many of its last bytes
-// are cut off.
+// span describes a file. It has the batches from one number on and before another, and cut of its
+// last bytes are missing.
 type span struct{ from, until, cut int }
 
 // archiveOf makes a directory with files of batches. A file that begins where the one before it
-// ends goes on from that, as does the first one from previous.
+// ends continues that file's checksum. The first file continues from previous.
 func archiveOf(t *testing.T, fs vfs.FS, dir string, batches []string, previous string,
 	spans ...span) Files {
 	t.Helper()
@@ -58,8 +58,9 @@ func write(t *testing.T, fs vfs.FS, path string, content []byte) {
 	}
 }
 
-// TestJoin: several archives of a log give what one of them has at each position, wherever their
-// files begin and end. What none has is a hole, and what another copy of the log has is refused.
+// TestJoin: several archives of one log together provide at each position what any of them has,
+// wherever their files begin and end. Positions that no archive has are a hole. An archive of a
+// different copy of the log is refused.
 func TestJoin(t *testing.T) {
 	log := []string{"one", "two", "three", "four", "", "six", "seven", "eight"}
 	fork := slices.Clone(log)
@@ -98,7 +99,7 @@ func TestJoin(t *testing.T) {
 			of(span{5, 8, 0})}, 8, ""},
 		"a file is cut": {[]one{of(span{0, 2, 0}, span{2, 6, 1}, span{6, 8, 0}),
 			of(span{0, 7, 0})}, 8, ""},
-		// It may have had more.
+		// The cut file may have had more batches.
 		"the last file is cut": {[]one{of(span{0, 6, 1}), of(span{0, 8, 0})}, 8, "ends too early"},
 		"both end":             {[]one{of(span{0, 6, 0}), of(span{0, 4, 0})}, 6, ""},
 		"the same hole": {[]one{of(span{0, 3, 0}, span{5, 8, 0}),
@@ -116,7 +117,7 @@ func TestJoin(t *testing.T) {
 			from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))), a.batches,
 				a.previous, a.spans...))
 		}
-		// A member that has archived nothing yet.
+		// This member has archived nothing yet.
 		from = append(from, archiveOf(t, fs, "/empty", nil, ""))
 		j, err := Join(from, "h", 4096)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// made is a file, and what it has: a part that can be compressed and one that cannot.
+// made returns a file and its content, of which one part can be compressed and one cannot.
 func made(t testing.TB, size int) (file, content []byte) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(size)))
@@ -50,7 +50,8 @@ func readAll(file []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// TestContent: what is written comes back, whatever its length, and is packed.
+// TestContent: reading returns the content written, whatever its length, and the file is
+// compressed.
 func TestContent(t *testing.T) {
 	for _, size := range []int{0, 1, 1000, blockSize - 1, blockSize, blockSize + 1,
 		5*blockSize + 17} {
@@ -65,8 +66,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file of which any byte is another one, or which is cut anywhere, or of which
-// blocks are missing, stand twice or in another order, is refused.
+// TestDamaged: a file is refused if any byte is changed, if it is cut anywhere, or if blocks are
+// missing, doubled or out of order.
 func TestDamaged(t *testing.T) {
 	refused := func(what string, b []byte) {
 		t.Helper()
@@ -100,7 +101,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// failing takes some bytes.
+// failing is a writer that accepts some bytes and then fails.
 type failing struct{ left int }
 
 var errBroken = errors.New("broken")
@@ -112,7 +113,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestWriterFails: an error of what is below comes back, wherever it is.
+// TestWriterFails: an error of the underlying writer is returned, wherever it happens.
 func TestWriterFails(t *testing.T) {
 	content := make([]byte, 6*blockSize)
 	for _, most := range []int{8, 100, 200, 400} {

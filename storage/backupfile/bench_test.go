@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkWriter packs data of which a half is random.
+// BenchmarkWriter packs data, half of which is random.
 func BenchmarkWriter(b *testing.B) {
 	_, content := made(b, 16*blockSize)
 	b.SetBytes(int64(len(content)))

@@ -12,7 +12,7 @@ import (
 const minute = 60_000
 
 // guarded returns a Guard with a limit of ten minutes and a patience of an hour, its clock, and a
-// count of how often the guard has begun.
+// counter of how often the guard has begun.
 func guarded(member bool, found func(*clock.Fake) Record) (*Guard, *clock.Fake, *int) {
 	c, begun, newest := clock.NewFake(1_700_000_000_000), new(int), int64(0)
 	g := &Guard{}
@@ -28,8 +28,8 @@ func guarded(member bool, found func(*clock.Fake) Record) (*Guard, *clock.Fake, 
 	return g, c, begun
 }
 
-// A step forward beyond the limit begins the guard; time goes on with boot time, and follows the
-// wall clock again when that is back, or the step is taken as right.
+// A step forward beyond the limit makes the guard begin. Time then follows boot time. It follows
+// the wall clock again when that is back, or when the step is accepted as right.
 func TestGuard(t *testing.T) {
 	g, c, begun := guarded(false, nil)
 	c.Set(c.Now() + 10*minute)
@@ -68,7 +68,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A member's guard begins for a step back, too, of more than a second.
+// A member's guard begins also for a step back of more than a second.
 func TestMemberStepsBack(t *testing.T) {
 	for _, member := range []bool{false, true} {
 		for _, back := range []int64{StepTolerance, StepTolerance + 1} {
@@ -89,7 +89,7 @@ func TestMemberStepsBack(t *testing.T) {
 	}
 }
 
-// A record of the same run of the machine shows a step that came while the server was down; after a
+// A record of the same run of the machine reveals a step made while the server was down. After a
 // restart of the machine only the guarded time counts.
 func TestRecord(t *testing.T) {
 	first, c, _ := guarded(false, nil)

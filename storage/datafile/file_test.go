@@ -131,7 +131,7 @@ func holds(t *testing.T, f *File, n int) {
 	}
 }
 
-// What was written is there after a close, a removal of what an interrupted writer has left, and
+// Written keys are there after a close, the removal of an interrupted writer's leftovers, and
 // another start.
 func TestFile(t *testing.T) {
 	o := options(t)
@@ -168,8 +168,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A compaction makes the file shorter and keeps its content. An error of the caller ends it, and
-// the file stays as it is.
+// A compaction makes the file shorter and keeps its content. An error of the caller ends the
+// compaction, and the file stays as it is.
 func TestCompact(t *testing.T) {
 	f := newFile(t, options(t))
 	fillKeys(t, f, 0, 3000, strings.Repeat("x", 1000))
@@ -227,7 +227,7 @@ func TestCompact(t *testing.T) {
 	holds(t, f, 150)
 }
 
-// A copy that lacks an entry, or has another, never replaces the data file.
+// A copy that lacks an entry, or has a different one, never replaces the data file.
 func TestCompactProves(t *testing.T) {
 	change := func(b *bolt.Bucket, k, v []byte) error {
 		other := bytes.Clone(v)
@@ -263,8 +263,8 @@ func TestCompactProves(t *testing.T) {
 	}
 }
 
-// A snapshot has the content of its moment, whatever is written meanwhile, and what receives it has
-// the same.
+// A snapshot has the content of its moment, whatever is written meanwhile, and the receiver gets
+// the same content.
 func TestSnapshot(t *testing.T) {
 	f := newFile(t, options(t))
 	fillKeys(t, f, 0, 200, strings.Repeat("x", 100))
@@ -305,7 +305,7 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Half of the stream, and one with a changed byte, leave nothing.
+	// Half a stream, and a stream with a changed byte, leave nothing in the directory.
 	for name, b := range map[string][]byte{"half": stream.Bytes()[:stream.Len()/2],
 		"changed": append(bytes.Clone(stream.Bytes()[:stream.Len()-1]), 0)} {
 		o := options(t)
@@ -360,7 +360,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 	}
 }
 
-// interrupted is a file whose syncs are interrupted by a signal when that is asked for.
+// interrupted is a file whose syncs a signal interrupts on request.
 type interrupted struct {
 	Writer
 	syncs *atomic.Int32 // left until one is interrupted
@@ -376,8 +376,8 @@ func (f interrupted) Sync() error {
 	return nil
 }
 
-// A transaction whose last sync is interrupted is in the file, and durable. It ends snapshots. That
-// does not wait for a look at these that waits for the file itself.
+// A transaction whose last sync is interrupted is in the file, and is durable. It ends the open
+// snapshots. It does not wait for a check of these snapshots that itself waits for the file.
 func TestInterruptedCommit(t *testing.T) {
 	var syncs atomic.Int32
 	o := options(t)
@@ -425,7 +425,8 @@ func TestInterruptedCommit(t *testing.T) {
 	}
 }
 
-// No damaged page is believed: neither that a key is missing, nor where a walk ends.
+// A damaged page always causes an error. It never makes a key look missing, and never ends a walk
+// early.
 func TestDamagedPages(t *testing.T) {
 	o := options(t)
 	f := newFile(t, o)

@@ -12,8 +12,8 @@ import (
 	"keyp/storage/object"
 )
 
-// TestMarksModel: Set against a map, with the numbers of a list's elements, single ones and runs.
-// If it is visited in portions, each element comes with the list's value at that moment.
+// TestMarksModel compares Set with a map, for single elements of a list and for runs of them. A
+// visit in portions gives each element the list's value at that moment.
 func TestMarksModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var l object.List
@@ -91,7 +91,7 @@ func TestMarksModel(t *testing.T) {
 	})
 }
 
-// TestMarksOfAQueue: what goes through a queue is one run or two, however much it is.
+// TestMarksOfAQueue: however many elements pass through a queue, the set has one run or two.
 func TestMarksOfAQueue(t *testing.T) {
 	var m Set
 	for i := range int64(100_000) {
@@ -105,7 +105,7 @@ func TestMarksOfAQueue(t *testing.T) {
 	}
 }
 
-// TestMarksAnywhere: changes all over a list do not make ever more runs.
+// TestMarksAnywhere: the number of runs stays bounded when elements change all over a list.
 func TestMarksAnywhere(t *testing.T) {
 	var m Set
 	for i := range int64(1000) {
@@ -117,7 +117,7 @@ func TestMarksAnywhere(t *testing.T) {
 	}
 }
 
-// TestNamesModel: names are a set, whatever their lengths and whichever have the same hash.
+// TestNamesModel: names form a set, whatever their lengths and even if their hashes are equal.
 func TestNamesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var n nameSet
@@ -154,7 +154,7 @@ func TestNamesModel(t *testing.T) {
 	})
 }
 
-// TestMarksOfARun: a long run of elements is kept as one, however many others are scattered.
+// TestMarksOfARun: a long run of elements stays one run, however many other elements are scattered.
 func TestMarksOfARun(t *testing.T) {
 	var m Set
 	for i := range int64(10 * maxRuns) {

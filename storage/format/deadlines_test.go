@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// TestRepairOfTimes: one damaged bit of a record's times, or of their checksum, is corrected, if
-// the bucket ttl cannot say more: it has only an element's deadline, or may have entries of unknown
-// keys. If two bits are damaged, nothing is corrected.
+// TestRepairOfTimes: one damaged bit of a record's times, or of their checksum, is corrected if the
+// bucket ttl is no help. The bucket may have only an element's deadline, or entries of unknown
+// keys. Two damaged bits are not corrected.
 func TestRepairOfTimes(t *testing.T) {
 	at := DiskKey(nil, 1, Key{Name: []byte("key")})
 	want := Times{Deadline: 1_700_000_109_584, Created: 1_700_000_000, First: 1_700_000_010_000}

@@ -9,8 +9,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestTable compares the table with a map, over hashes that share long prefixes, so
-// that buckets split deep, and walks it to the end in hash order.
+// TestTable compares the table with a map, with hashes that share long prefixes, so that buckets
+// split deep. It also walks the whole table in hash order.
 func TestTable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var tab Table
@@ -63,8 +63,8 @@ func TestTable(t *testing.T) {
 	})
 }
 
-// A scan visits every cell once, in buckets of each size, also where hashes are close together and
-// at the end of a bucket.
+// A scan visits every cell once, in buckets of each size, even if hashes are close together or at
+// the end of a bucket.
 func TestScan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tab, hashes, next := Table{Tight: rapid.Bool().Draw(rt, "tight")}, map[uint32]uint64{},
@@ -161,8 +161,8 @@ func checkTable(rt *rapid.T, tab *Table, hashes map[uint32]uint64) {
 	}
 }
 
-// However many entries there are, a tight table that is large has no more than 1.8 cells for each,
-// and few cells after most entries are gone.
+// A large tight table never has more than 1.8 cells for each entry. After most entries are removed
+// it has few cells.
 func TestFill(t *testing.T) {
 	tab := Table{Tight: true}
 	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }

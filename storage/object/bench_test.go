@@ -9,12 +9,13 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// The benchmarks work on values of a million elements, of 10 bytes and values of 10
-// bytes, and report what these take: B/elem as the collector counts it, and as Bytes says.
+// The benchmarks work on values of a million elements with names of 10 bytes and values of 10
+// bytes. They report the memory for each: B/elem as the garbage collector counts it, and as Bytes
+// returns it.
 
 const million = 1_000_000
 
-// benchKeys spell numbers in an order that is none.
+// benchKey spells numbers in no particular order.
 func benchKey(buf []byte, i int) []byte {
 	return fmt.Appendf(buf[:0], "%010d", uint32(i)*2654435761)
 }
@@ -26,7 +27,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// put adds element number i, in an order of keys and scores that is none.
+// put sets element number i. The keys and scores are in no particular order.
 func put(v Value, i int) {
 	var buf [16]byte
 	key := benchKey(buf[:], i)
@@ -154,8 +155,8 @@ func BenchmarkLook(b *testing.B) {
 	})
 }
 
-// BenchmarkPop empties a sorted set from its lowest rank, with scores that differ and with one
-// for all, where only names distinguish members.
+// BenchmarkPop removes members of a sorted set from the lowest rank until it is empty. The scores
+// differ, or are all equal, so that only the names determine the order.
 func BenchmarkPop(b *testing.B) {
 	for name, score := range map[string]func(i int) float64{
 		"scores":   func(i int) float64 { return float64(uint32(i) * 2246822519) },

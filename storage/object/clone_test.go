@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// elements writes a value's elements in its own order.
+// elements returns a value's elements as text, in the value's order.
 func elements(v Value) []string {
 	var list []string
 	v.Walk(func(elem, val []byte, deadline int64) bool {
@@ -17,8 +17,8 @@ func elements(v Value) []string {
 	return list
 }
 
-// TestClone: a clone has the form and the elements of its origin, also where the limits
-// would have another form now, and neither sees what becomes of the other.
+// TestClone: a clone has the form and the elements of its origin, even if the present limits would
+// give another form. Later changes of one do not affect the other.
 func TestClone(t *testing.T) {
 	defer SetThresholds(DefaultThresholds)
 	values := map[string]func(n int) Value{
@@ -103,8 +103,8 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// TestCloneMemory: a clone takes hardly more memory than its origin, however long the elements are:
-// blocks may be filled otherwise.
+// TestCloneMemory: a clone takes hardly more memory than its origin, however long the elements are,
+// although its blocks may be filled differently.
 func TestCloneMemory(t *testing.T) {
 	for _, size := range []int{0, 100, 1000, blockSize/4 - 100, blockSize / 4, blockSize/4 + 100,
 		3 * blockSize} {

@@ -21,8 +21,8 @@ func sameJob(a, b Job) bool {
 		bytes.Equal(a.ID, b.ID) && bytes.Equal(a.Payload, b.Payload)
 }
 
-// TestDelayQueue: a queue has the jobs that were put into it, in their order, whatever happened to
-// it.
+// TestDelayQueue: whatever operations were done, a queue has the jobs that were put into it, in
+// their order.
 func TestDelayQueue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q, model := NewDelayQueue(), map[string]Job{}
@@ -71,7 +71,7 @@ func TestDelayQueue(t *testing.T) {
 	})
 }
 
-// reloaded is what a load from disk makes of a queue: its elements in another order.
+// reloaded returns the queue as a load from disk makes it, with the elements put in another order.
 func reloaded(rt *rapid.T, q *DelayQueue) *DelayQueue {
 	to := NewDelayQueue()
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -84,7 +84,8 @@ func reloaded(rt *rapid.T, q *DelayQueue) *DelayQueue {
 	return to
 }
 
-// restore gives a queue as RESTORE would: the same jobs in the same order, which nobody has.
+// restore makes a queue as RESTORE would: the same jobs in the same order, with no job being
+// reserved.
 func restore(rt *rapid.T, q *DelayQueue) {
 	to := NewDelayQueue()
 	var want []Job
@@ -218,7 +219,7 @@ func TestDelayElements(t *testing.T) {
 	if err := q.Restore(j.ID, good[:5]); err == nil {
 		t.Error("it restores half a job")
 	}
-	// Numbers go on behind all that there are, and payloads may be empty.
+	// Numbers continue after the existing ones, and payloads may be empty.
 	if q.NextNumber() != 8 {
 		t.Errorf("the next number is %d", q.NextNumber())
 	}
@@ -228,7 +229,7 @@ func TestDelayElements(t *testing.T) {
 	}
 }
 
-// TestDelayMemory: what a queue of many jobs takes is bounded by what they are.
+// TestDelayMemory: the memory of a queue with many jobs is bounded by the size of the jobs.
 func TestDelayMemory(t *testing.T) {
 	const n, payload = 200_000, 256
 	q, size := NewDelayQueue(), 0
@@ -249,8 +250,8 @@ func TestDelayMemory(t *testing.T) {
 	}
 }
 
-// TestDelayRestoreBounds: a job from elsewhere has been delivered so often that it can be delivered
-// again and again, or it is refused.
+// TestDelayRestoreBounds: a job from elsewhere is refused if its count of deliveries is too high.
+// An accepted job can still be delivered again and again.
 func TestDelayRestoreBounds(t *testing.T) {
 	for _, deliveries := range []uint64{0, 1 << 48, 1<<48 + 1, 1<<56 - 1, 1 << 56, 1<<64 - 1} {
 		q := NewDelayQueue()

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// timedValue is what hashes, sets and sorted sets have.
+// timedValue has the methods for deadlines of hashes, sets and sorted sets.
 type timedValue interface {
 	Value
 	Deadlines(after int64, visit func(deadline int64) bool)
@@ -18,8 +18,9 @@ type timedValue interface {
 		visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
 }
 
-// All elements with a deadline come once and in the order of hashes, in pages of any size and with
-// any bound of looks, and all deadlines are visited, in small and large values of all types.
+// Each element with a deadline is listed once, in the order of hashes, in pages of any size and
+// with any bound on the elements looked at. All deadlines are visited, in small and large values of
+// all types.
 func TestDueAt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom([]Type{TypeHash, TypeSet, TypeZSet}).Draw(t, "type")

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// limitModel is what limits should do, by a list of all that was ever admitted and exact fractions.
+// limitModel has the right behaviour of limits. It uses exact fractions and a list of everything
+// that was ever admitted.
 type limitModel struct {
 	rules    []LimitRule
 	admitted []admission
@@ -99,9 +100,9 @@ func limitText(l *Limit) string {
 	return b.String()
 }
 
-// TestLimitModel compares limits with limitModel; what a change says that it changed makes a copy
-// the same, and what a refusal says of when to try again is the first instant at which the cost is
-// admitted.
+// TestLimitModel compares limits with limitModel. Applying the changes that an operation reports to
+// a copy makes the copy equal. The retry time of a refusal is the first instant at which the cost
+// is admitted.
 func TestLimitModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &limitModel{now: 1_700_000_000_000, held: map[string]modelHeld{}}
@@ -109,7 +110,8 @@ func TestLimitModel(t *testing.T) {
 			r := LimitRule{
 				Kind:  LimitKind(rapid.IntRange(1, 4).Draw(t, "kind")),
 				Count: rapid.SampledFrom([]int64{4, 12, 7, 1}).Draw(t, "count"),
-				// The bounds of ranges would be drawn most often, and have no parts of a token.
+				// Rapid would draw the bounds of a range most often, and they make no fractions of
+				// a token.
 				Rate: rapid.SampledFrom([]int64{7, 3, 9, 1}).Draw(t, "rate"),
 				Span: rapid.SampledFrom([]int64{10, 50, 11, 1}).Draw(t, "span"),
 			}
@@ -183,7 +185,7 @@ func TestLimitModel(t *testing.T) {
 				delete(m.held, id)
 				replay(0)
 			case 4:
-				// The end of an UNTIL is that of when the cost was reserved: so is the model's.
+				// The end of an UNTIL limit is fixed when the cost is reserved, also in the model.
 				if isHeld && !hasUntil(m.rules) {
 					cost := m.held[id].cost
 					delete(m.held, id)
@@ -239,7 +241,7 @@ func checkRetry(t *rapid.T, l *Limit, m *limitModel, cost, retry int64) {
 	}
 }
 
-// TestLimitExtremes: at the bounds no number overflows.
+// TestLimitExtremes: with the largest allowed numbers nothing overflows.
 func TestLimitExtremes(t *testing.T) {
 	const most = MaxLimitCount
 	for _, r := range []LimitRule{
@@ -262,15 +264,15 @@ func TestLimitExtremes(t *testing.T) {
 			t.Errorf("%+v: limit %d refuses for %d ms, %d left, whole in %d", r, refuses,
 				retry, left, reset)
 		}
-		// Set back by a year, the clock admits nothing that it did not before.
+		// When the clock is set back by a year, the limit admits nothing that it refused before.
 		if refuses, _ := l.Ask(rules, now-365*86_400_000, 1); refuses != 1 {
 			t.Errorf("%+v admits more when the clock was set back", r)
 		}
 	}
 }
 
-// TestLimitSumsAreBounded: elements from elsewhere, each within its bounds, do not add up to more
-// than numbers have.
+// TestLimitSumsAreBounded: elements from elsewhere, each within its bounds, cannot add up to an
+// overflow.
 func TestLimitSumsAreBounded(t *testing.T) {
 	rules := []LimitRule{{Kind: LimitWindow, Count: MaxLimitCount, Span: 1000}}
 	for what, put := range map[string]func(l *Limit, i int64) error{
@@ -295,8 +297,8 @@ func TestLimitSumsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLimitWindowSetBack: when the clock is set back by hours, a window keeps as many times as it
-// may have, and not as many again; all that it admits counts.
+// TestLimitWindowSetBack: when the clock is set back by hours, a window still keeps at most its
+// maximum number of times. Everything that it admits counts.
 func TestLimitWindowSetBack(t *testing.T) {
 	l, start := &Limit{}, int64(1_700_000_000_000)
 	rules := []LimitRule{{Kind: LimitWindow, Count: MaxLimitCount, Span: MaxLimitTimes}}
@@ -335,8 +337,8 @@ func TestLimitWindowSetBack(t *testing.T) {
 	}
 }
 
-// TestLimitFreshBehindAll: a value with many reservations is fresh behind the last of those that
-// are there.
+// TestLimitFreshBehindAll: a value with many reservations is fresh only after the last of the
+// present reservations.
 func TestLimitFreshBehindAll(t *testing.T) {
 	l, now := &Limit{}, int64(1_700_000_000_000)
 	rules := []LimitRule{{Kind: LimitWindow, Count: 1000, Span: 5}}
@@ -356,8 +358,9 @@ func TestLimitFreshBehindAll(t *testing.T) {
 	}
 }
 
-// TestLimitManyReservations: with so many reservations that the value has its large form, a refusal
-// says the first instant at which the cost is admitted, whatever limits there are.
+// TestLimitManyReservations: the value has so many reservations that it is in its large form. The
+// retry time of a refusal is still the first instant at which the cost is admitted, whatever limits
+// there are.
 func TestLimitManyReservations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &limitModel{now: 1_700_000_000_000, rules: []LimitRule{
@@ -387,8 +390,8 @@ func TestLimitManyReservations(t *testing.T) {
 	})
 }
 
-// TestLimitRefusalIsBounded: a refusal looks at so many reservations and no more, and says then
-// when these have ended.
+// TestLimitRefusalIsBounded: a refusal looks at a bounded number of reservations. If these are not
+// enough, its retry time is the end of the last one it has looked at.
 func TestLimitRefusalIsBounded(t *testing.T) {
 	l, now := &Limit{}, int64(1_700_000_000_000)
 	rules := []LimitRule{{Kind: LimitUntil, Count: 3 * maxLimitEndings, Until: now + 1_000_000_000}}

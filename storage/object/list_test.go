@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// listMachine runs random operations on a list and on a slice. log is a second list that
-// only knows the elements that the first one reported, as the data file does.
+// listMachine runs random operations on a list and on a slice. log is a second list that gets only
+// the changes that the first one reports, like the data file.
 type listMachine struct {
 	l     *List
 	log   *List
@@ -38,14 +38,15 @@ func (m *listMachine) gone(number int64) {
 	m.log.Remove(key[:])
 }
 
-// goneRun logs the removal of a run, each element by itself.
+// goneRun logs the removal of a run, element by element.
 func (m *listMachine) goneRun(first int64, n int) {
 	for i := range n {
 		m.gone(first + int64(i)*NumberStep)
 	}
 }
 
-// moved logs a renumbering: what left a number goes first, since another may have it.
+// moved logs a renumbering. It removes the old numbers first, since another element may get the
+// same number.
 func (m *listMachine) moved(rt *rapid.T, moves []Move) {
 	for _, move := range moves {
 		m.gone(move.From)
@@ -251,7 +252,7 @@ func (m *listMachine) agree(rt *rapid.T) {
 	}
 }
 
-// checkList proves what the comments say of chunks.
+// checkList checks the invariants of chunks that their comments state.
 func checkList(rt rapid.TB, l *List) {
 	held, size, n := 0, 0, 0
 	last := int64(math.MinInt64)
@@ -292,8 +293,7 @@ func checkList(rt rapid.TB, l *List) {
 	}
 }
 
-// TestListModel: a list is a slice, in every form, and what it reports of its numbers is
-// all that changes.
+// TestListModel: a list behaves like a slice in every form, and reports each change of its numbers.
 func TestListModel(t *testing.T) {
 	for _, size := range []int{8, 300, -2} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -321,7 +321,8 @@ func TestListModel(t *testing.T) {
 	}
 }
 
-// TestListInsertAtOnePlace: where there is no number left, a few neighbours move.
+// TestListInsertAtOnePlace: if no number is left between two elements, a few neighbours get new
+// numbers.
 func TestListInsertAtOnePlace(t *testing.T) {
 	var l List
 	for i := range 2000 {
@@ -340,8 +341,8 @@ func TestListInsertAtOnePlace(t *testing.T) {
 	}
 }
 
-// TestListQueue: a list that is used as a queue has no memory of what went through, and
-// its numbers need no room.
+// TestListQueue: a list that is used as a queue keeps no memory of removed elements, and its
+// numbers need no memory.
 func TestListQueue(t *testing.T) {
 	var l List
 	for i := range 200000 {
@@ -361,7 +362,7 @@ func TestListQueue(t *testing.T) {
 	}
 }
 
-// TestListForms: a list is small up to 8 KiB, and again when half of that is left.
+// TestListForms: a list is small up to 8 KiB. A large list becomes small again at half of that.
 func TestListForms(t *testing.T) {
 	var l List
 	for i := range 400 {
@@ -394,8 +395,8 @@ func TestListForms(t *testing.T) {
 	}
 }
 
-// TestListChunks: whatever grows, elements or their number, a chunk of a large list stays
-// small unless it is one element: what a change costs depends on that.
+// TestListChunks: whether elements or their number grow, a chunk of a large list stays small unless
+// it is a single element. The cost of a change depends on that.
 func TestListChunks(t *testing.T) {
 	large := []byte(strings.Repeat("y", 2*chunkBytes))
 	for _, at := range [][]int{{0, 1}, {6, 7}, {126, 127}, {60, 61, 63}, {199, 198},

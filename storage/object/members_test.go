@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// smallLimits make values of a few elements large, so that the properties see both
-// forms and the way between them.
+// smallLimits makes values of a few elements large, so that the tests cover both forms and the
+// change between them.
 func smallLimits(t *testing.T) {
 	SetThresholds(Thresholds{HashEntries: 8, HashValue: 64, SetInts: 12,
 		SetEntries: 8, SetValue: 64,
@@ -55,7 +55,7 @@ func (m *machine) remove(rt *rapid.T) {
 	delete(m.model, elem)
 }
 
-// expire gives an element that may be there another deadline.
+// expire changes the deadline of an element that may exist.
 func (m *machine) expire(rt *rapid.T) {
 	elem, deadline := m.keys.Draw(rt, "elem"), deadlines.Draw(rt, "deadline")
 	if len(m.model) > 0 && rapid.Bool().Draw(rt, "one that is there") {
@@ -70,7 +70,7 @@ func (m *machine) expire(rt *rapid.T) {
 	}
 }
 
-// due removes what is due, and sees the earliest first.
+// due removes due elements, and checks that the earliest come first.
 func (m *machine) due(rt *rapid.T) {
 	now, limit := rapid.Int64Range(0, 35).Draw(rt, "now"), rapid.IntRange(0, 20).Draw(rt, "limit")
 	var last int64
@@ -130,7 +130,7 @@ func (m *machine) agree(rt *rapid.T) {
 	}
 }
 
-// reput proves that a value is the set of its elements, in the order of Walk.
+// reput checks that putting a value's elements, in the order of Walk, gives the same value.
 func (m *machine) reput(rt *rapid.T) {
 	twin := New(m.v.Type())
 	m.v.Walk(func(elem, val []byte, deadline int64) bool {
@@ -152,7 +152,8 @@ func isSmall(v Value) bool {
 	return e != "hashtable" && e != "skiplist"
 }
 
-// beginsWithInts: such a set, made again, first is one of integers, which sorts them.
+// beginsWithInts reports whether the first element of a set is an integer. Such a set, when made
+// again, is first a set of integers, which sorts them.
 func beginsWithInts(v Value) bool {
 	s, ok := v.(*Set)
 	if !ok || s.ints() || s.Len() == 0 {
@@ -202,7 +203,7 @@ func long(from, to int) *rapid.Generator[string] {
 	return rapid.Map(rapid.IntRange(from, to), func(n int) string { return strings.Repeat("x", n) })
 }
 
-// TestHashModel: a hash is a map from field to value and deadline, in every form.
+// TestHashModel: in every form a hash behaves like a map from fields to values and deadlines.
 func TestHashModel(t *testing.T) {
 	smallLimits(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -217,7 +218,7 @@ func TestHashModel(t *testing.T) {
 	})
 }
 
-// checkAt: the numbers below Len are the elements, each once.
+// checkAt checks that the numbers below Len give each element once.
 func checkAt(rt *rapid.T, m *machine, at func(i int) []byte) {
 	seen := map[string]bool{}
 	for i := range m.v.Len() {
@@ -232,7 +233,7 @@ type scanner interface {
 	Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) uint64
 }
 
-// checkScan: without changes a scan visits each element once.
+// checkScan checks that a scan without changes visits each element once.
 func checkScan(rt *rapid.T, m *machine) {
 	seen, total, calls := map[string]bool{}, 0, 0
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -253,7 +254,7 @@ func checkScan(rt *rapid.T, m *machine) {
 	}
 }
 
-// checkDict proves that the parts of a large value agree.
+// checkDict checks that the parts of a large value agree.
 func checkDict(rt rapid.TB, d *dict) {
 	if d == nil {
 		return
@@ -323,8 +324,8 @@ func checkArena(rt rapid.TB, a *arena, live map[ref]bool) {
 	}
 }
 
-// TestScanMissesNothing: what is there during the whole of a scan is visited, whatever
-// else comes and goes, and wherever the value goes meanwhile.
+// TestScanMissesNothing: a scan visits each element that exists during the whole scan, whatever
+// other elements are added and removed, and wherever the value moves meanwhile.
 func TestScanMissesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := New(TypeHash)
@@ -371,7 +372,7 @@ func TestScanMissesNothing(t *testing.T) {
 	})
 }
 
-// TestHashOrder: a small hash has Redis's order.
+// TestHashOrder: the order of a small hash is that of Redis.
 func TestHashOrder(t *testing.T) {
 	h := &Hash{}
 	for _, f := range []string{"c", "a", "d", "b"} {
@@ -405,7 +406,7 @@ func TestHashOrder(t *testing.T) {
 	}
 }
 
-// TestHashLimits: the forms change where Redis's do.
+// TestHashLimits: a hash changes its form at the same limits as in Redis.
 func TestHashLimits(t *testing.T) {
 	h := &Hash{}
 	for i := range 512 {
@@ -430,8 +431,8 @@ func TestHashLimits(t *testing.T) {
 	}
 }
 
-// TestLargeHash grows a hash over many blocks, pages and buckets and empties it again:
-// the memory goes back.
+// TestLargeHash grows a hash over many blocks, pages and buckets and empties it again. The memory
+// is freed.
 func TestLargeHash(t *testing.T) {
 	h := &Hash{}
 	const n = 60000
@@ -466,7 +467,7 @@ func TestLargeHash(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: looking an element up costs no memory.
+// TestNoAllocation: looking up an element allocates no memory.
 func TestNoAllocation(t *testing.T) {
 	for _, n := range []int{10, 1000} {
 		h, ints, s, z := &Hash{}, &Set{}, &Set{}, &ZSet{}
@@ -495,7 +496,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// FuzzPut: any bytes are good fields, values and members.
+// FuzzPut: any bytes are valid as fields, values and members.
 func FuzzPut(f *testing.F) {
 	f.Add([]byte("field"), []byte("value"), int64(5))
 	f.Fuzz(func(t *testing.T, elem, val []byte, deadline int64) {

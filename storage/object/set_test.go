@@ -73,7 +73,7 @@ func checkSorted(rt *rapid.T, members []string) {
 	}
 }
 
-// TestParseInt: what is an integer is what strconv would write.
+// TestParseInt: a text is an integer if strconv would write the integer the same way.
 func TestParseInt(t *testing.T) {
 	for _, s := range []string{"", "-", "-0", "+1", "01", "-01", " 1", "1 ", "9223372036854775808",
 		"-9223372036854775809", "99999999999999999999", "0x1"} {
@@ -96,7 +96,7 @@ func TestParseInt(t *testing.T) {
 	})
 }
 
-// TestSetForms: a set has Redis's forms and its order.
+// TestSetForms: the forms and the order of a set are those of Redis.
 func TestSetForms(t *testing.T) {
 	numbers := func(from, to int) (list []string) {
 		for i := from; i < to; i++ {
@@ -169,7 +169,7 @@ func TestSetReserve(t *testing.T) {
 	}
 }
 
-// TestSetDraw: every number below Len is a member, also in a large set that shrinks.
+// TestSetDraw: every number below Len gives a member, even in a large set that shrinks.
 func TestSetDraw(t *testing.T) {
 	s := &Set{}
 	all := map[string]bool{}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// shortEntries are entries of two short fields, as many come in a millisecond.
+// shortEntries adds entries of two short fields, several in each millisecond.
 func shortEntries(s *Stream, from, to int) {
 	var room [16]byte
 	fields := [][]byte{[]byte("user"), nil, []byte("event"), []byte("clicked")}
@@ -16,8 +16,8 @@ func shortEntries(s *Stream, from, to int) {
 	}
 }
 
-// TestStreamMemory: an entry of two short fields takes about 25 bytes, and Bytes is what the heap
-// has, whether entries came one by one or were trimmed and deleted, with groups and pending
+// TestStreamMemory: an entry of two short fields takes about 25 bytes. Bytes agrees with the heap,
+// whether entries were added one by one or were trimmed and deleted, and with groups and pending
 // entries.
 func TestStreamMemory(t *testing.T) {
 	const n = 300_000
@@ -82,7 +82,7 @@ func BenchmarkStreamRange100(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamCapped is XADD with MAXLEN 1000.
+// BenchmarkStreamCapped runs XADD with MAXLEN 1000.
 func BenchmarkStreamCapped(b *testing.B) {
 	s := NewStream()
 	for i := 0; b.Loop(); i++ {
@@ -91,7 +91,7 @@ func BenchmarkStreamCapped(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamDeliver is the delivery of an entry and its acknowledgement, with many pending.
+// BenchmarkStreamDeliver delivers an entry and acknowledges it, with many others pending.
 func BenchmarkStreamDeliver(b *testing.B) {
 	s := NewStream()
 	group, consumer := []byte("g"), []byte("c")

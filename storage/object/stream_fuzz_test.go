@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// hostileElements are elements as fuzzing makes them of bytes: a length and a key, a length and a
-// value.
+// hostileElements makes elements from the bytes of a fuzz input: a length and a key, then a length
+// and a value.
 func hostileElements(data []byte) (elems [][2][]byte) {
 	f := fieldsOf{rest: data}
 	for len(f.rest) > 0 && len(elems) < 2000 {
@@ -17,8 +17,8 @@ func hostileElements(data []byte) (elems [][2][]byte) {
 	return elems
 }
 
-// FuzzStreamPut: whatever elements a damaged file or log has, a stream accepts them or gives an
-// error, and what it has is sound.
+// FuzzStreamPut: a stream accepts or refuses each element that a damaged file or log may have. The
+// resulting stream is sound.
 func FuzzStreamPut(f *testing.F) {
 	sample := NewStream()
 	for i := range 5 {
@@ -63,7 +63,7 @@ func FuzzStreamPut(f *testing.F) {
 	})
 }
 
-// checkSound checks that a stream agrees with itself.
+// checkSound checks that the parts of a stream agree.
 func checkSound(t *testing.T, s *Stream) {
 	t.Helper()
 	all := elementsOf(s)

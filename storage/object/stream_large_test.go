@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// longest is the length of the longest slice that a value refers to, but for those of bytes and
-// those of hashes, with the path to it.
+// longest returns the length of the longest slice that a value refers to, and the path to it. It
+// ignores slices of bytes and of hashes.
 func longest(v reflect.Value, path string) (n int, at string) {
 	longer := func(v reflect.Value, path string) {
 		if m, in := longest(v, path); m > n {
@@ -31,8 +31,8 @@ func longest(v reflect.Value, path string) (n int, at string) {
 	return n, at
 }
 
-// TestStreamHasNoLongSlices: whatever a stream has many of, no change of one of them moves all
-// others.
+// TestStreamHasNoLongSlices: however many items of a kind a stream has, changing one of them does
+// not move all others.
 func TestStreamHasNoLongSlices(t *testing.T) {
 	const many = 20_000
 	group := []byte("group")
@@ -70,8 +70,8 @@ func TestStreamHasNoLongSlices(t *testing.T) {
 	}
 }
 
-// TestStreamNumbersAreReused: when the highest number of a group, or of a consumer, is in use,
-// another one is given that nothing has, and all elements can be read.
+// TestStreamNumbersAreReused: when the highest number of a group or a consumer is in use, a new one
+// gets an unused lower number. All elements can still be read.
 func TestStreamNumbersAreReused(t *testing.T) {
 	s := NewStream()
 	var key elemKey
@@ -108,9 +108,9 @@ func TestStreamNumbersAreReused(t *testing.T) {
 	}
 }
 
-// TestEachIdle: pending entries that the stream has not any more are passed over once. They stay
-// pending, and those that were given back keep their places in line; one whose entry comes back is
-// visited again.
+// TestEachIdle: pending entries that were removed from the stream are skipped, and leave the order
+// by time. They stay pending. Those that were given back keep their places in line. If an entry is
+// added again, its pending entry is visited again.
 func TestEachIdle(t *testing.T) {
 	const many = 500
 	g, c := []byte("group"), []byte("consumer")

@@ -10,7 +10,7 @@ import (
 )
 
 // TestStreamNodesAsRedis: a stream has as many runs as Redis has nodes, whatever is added, deleted
-// and trimmed, and XTRIM with ~ removes as many entries.
+// and trimmed. XTRIM with ~ removes the same number of entries.
 func TestStreamNodesAsRedis(t *testing.T) {
 	t.Cleanup(func() { SetThresholds(DefaultThresholds) })
 	server := testkit.Redis(t)
@@ -70,7 +70,7 @@ func TestStreamNodesAsRedis(t *testing.T) {
 	}
 }
 
-// addBoth adds an entry to a stream and to Redis's.
+// addBoth adds an entry to a stream here and to one in Redis.
 func addBoth(rng *rand.Rand, s *Stream, do func(...any) any) {
 	id := StreamID{s.LastID().Ms + 1 + rng.Uint64N(3)*rng.Uint64N(40_000), 0}
 	if rng.IntN(3) == 0 {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// streamModel is a plain stream: what the real one must show.
+// streamModel is a plain implementation of a stream. The real one must show the same content.
 type streamModel struct {
 	entries    []modelEntry
 	last       StreamID
@@ -50,7 +50,7 @@ type modelIID struct {
 	id       StreamID
 }
 
-// elementsOf are a stream's elements by key.
+// elementsOf returns a stream's elements by key.
 func elementsOf(v Value) map[string]string {
 	all := map[string]string{}
 	v.Walk(func(elem, val []byte, deadline int64) bool {
@@ -60,8 +60,8 @@ func elementsOf(v Value) map[string]string {
 	return all
 }
 
-// streamMachine changes a stream and its model alike, and keeps a replica that is made of the
-// elements that the stream said have changed.
+// streamMachine makes the same changes to a stream and to its model. It also keeps a replica, made
+// from the elements that the stream reports as changed.
 type streamMachine struct {
 	s       *Stream
 	m       streamModel
@@ -90,7 +90,7 @@ var (
 	someValues = []string{"", "v", "12", "-7", strings.Repeat("x", 70), strings.Repeat("y", 5000)}
 )
 
-// rng is what a batch of changes draws from.
+// rng returns the source of random numbers for a batch of changes.
 func rng(rt *rapid.T) *rand.Rand {
 	return rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 }
@@ -325,7 +325,7 @@ func (sm *streamMachine) Idempotence(rt *rapid.T) {
 	}
 }
 
-// Reload makes the stream again of its elements, in their order or in another.
+// Reload makes the stream again from its elements, in their order or in another order.
 func (sm *streamMachine) Reload(rt *rapid.T) {
 	keys := slices.Sorted(maps.Keys(sm.replica))
 	s := &Stream{}
@@ -340,7 +340,7 @@ func (sm *streamMachine) Reload(rt *rapid.T) {
 	sm.s = s
 }
 
-// Rewind removes elements and puts them again, as the log does when it is replayed over newer data.
+// Rewind removes elements and puts them again, like a replay of the log over newer data.
 func (sm *streamMachine) Rewind(rt *rapid.T) {
 	keys := slices.Sorted(maps.Keys(sm.replica))
 	some := rapid.SliceOfN(rapid.IntRange(0, len(keys)-1), 0, 60).Draw(rt, "elements")
@@ -533,7 +533,7 @@ func (sm *streamMachine) checkGroup(rt *rapid.T, g *StreamGroup, want *modelGrou
 	}
 }
 
-// measured is Bytes, counted again.
+// measured computes Bytes anew.
 func (s *Stream) measured() int {
 	c := *s
 	c.allocated = 0
@@ -563,9 +563,9 @@ func (s *Stream) measured() int {
 	return c.Bytes()
 }
 
-// TestStreamModel: whatever is done to a stream, it shows what a plain one shows; the elements that
-// it named make the same stream, in whatever order they are put; clones are independent; a scan
-// visits each element that stays once.
+// TestStreamModel: whatever operations are done, a stream shows the same as its model. Putting its
+// reported elements, in any order, gives the same stream. Clones are independent. A scan visits
+// each element that stays once.
 func TestStreamModel(t *testing.T) {
 	t.Cleanup(func() { SetThresholds(DefaultThresholds) })
 	rapid.Check(t, func(rt *rapid.T) {
@@ -587,8 +587,8 @@ func TestStreamModel(t *testing.T) {
 	})
 }
 
-// TestStreamExtremes: what a stream can be given it can be loaded with, the largest numbers and
-// those that have overflown included.
+// TestStreamExtremes: everything that a stream accepts it can also load again, including the
+// largest numbers and numbers that have overflowed.
 func TestStreamExtremes(t *testing.T) {
 	s := NewStream()
 	s.Add(StreamID{5, 0}, [][]byte{[]byte("f"), []byte("v")})

@@ -56,7 +56,7 @@ func (sm *streamMachine) Leave(rt *rapid.T) {
 	})
 }
 
-// Load reads some of the absent runs, as beside others.
+// Load reads some of the absent runs, as a read beside others does.
 func (sm *streamMachine) Load(rt *rapid.T) {
 	from, to := sm.id(rt), sm.id(rt)
 	runs := sm.s.Wanted(nil, from, to, rapid.Bool().Draw(rt, "reverse"),
@@ -77,8 +77,8 @@ func (sm *streamMachine) Load(rt *rapid.T) {
 	}
 }
 
-// TestWantedRuns: with the runs in memory that a range, a look-up or a trimming wants, it reads
-// nothing.
+// TestWantedRuns: if the runs that Wanted returns are in memory, a range, a look-up or a trimming
+// reads none.
 func TestWantedRuns(t *testing.T) {
 	const n = 5000
 	rapid.Check(t, func(rt *rapid.T) {
@@ -136,7 +136,7 @@ func TestWantedRuns(t *testing.T) {
 	})
 }
 
-// TestSummaries: what needs no entries reads none.
+// TestSummaries: operations that need no entries read no runs.
 func TestSummaries(t *testing.T) {
 	const n = 10_000
 	s := &Stream{}
@@ -191,9 +191,9 @@ func TestWalkKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedRun: a run that cannot be read costs that run. What needs it panics before it has
-// changed anything, the rest works; what is due goes as a whole, and counts of what is due leave
-// the run out until it is due as a whole.
+// TestDamagedRun: a run that cannot be read affects only itself. An operation that needs the run
+// panics before it changes anything, and others work. The run expires as a whole. Counts of due
+// entries leave the run out until all of it is due.
 func TestDamagedRun(t *testing.T) {
 	const n = 1000
 	for name, spoil := range map[string]func(*elementSource, int64){
@@ -269,8 +269,8 @@ func TestDamagedRun(t *testing.T) {
 	}
 }
 
-// TestReadBesideChanges: a run that is read beside others is not put into a stream that has another
-// one there by then.
+// TestReadBesideChanges: a run that was read beside others is not put into the stream if the run
+// has changed or is gone by then.
 func TestReadBesideChanges(t *testing.T) {
 	const n = 1000
 	begin := func() (*Stream, *RunRead) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelAge is what a stream's maximum age is to be.
+// modelAge is the maximum age that a stream must have.
 type modelAge struct {
 	ms   int64
 	refs StreamRefs
@@ -26,7 +26,7 @@ func (sm *streamMachine) Age(rt *rapid.T) {
 	sm.m.aging = a
 }
 
-// Renumber is what gives a stream a lower last id.
+// Renumber replaces the stream with a renumbered one, as is done to give a stream a lower last id.
 func (sm *streamMachine) Renumber(*rapid.T) {
 	sm.s = sm.s.Renumbered()
 	sm.replica = elementsOf(sm.s)
@@ -36,7 +36,7 @@ func (sm *streamMachine) Renumber(*rapid.T) {
 	}
 }
 
-// goes reports whether an entry goes at its deadline.
+// goes reports whether an entry is removed at its deadline.
 func (m *streamModel) goes(id StreamID) bool {
 	if m.aging.refs != AckedRefs {
 		return true
@@ -49,7 +49,8 @@ func (m *streamModel) goes(id StreamID) bool {
 	return true
 }
 
-// due are the entries that are due at now, and how many of them stand before all that are not.
+// due returns the entries that are due at now, and how many of them come before all that are not
+// due.
 func (m *streamModel) due(now int64) (ids []StreamID, front int) {
 	for i, e := range m.entries {
 		if int64(e.id.Ms)+m.aging.ms > now {
@@ -117,7 +118,7 @@ func (sm *streamMachine) Expire(rt *rapid.T) {
 	}
 }
 
-// checkAges compares what is said of deadlines with the model.
+// checkAges compares all results about deadlines with the model.
 func (sm *streamMachine) checkAges(rt *rapid.T) {
 	s, m := sm.s, &sm.m
 	if ms, refs := s.Age(); ms != m.aging.ms || refs != m.aging.refs {
@@ -160,7 +161,7 @@ func (sm *streamMachine) checkAges(rt *rapid.T) {
 	sm.checkDueAt(rt, now)
 }
 
-// checkDueAt compares the entries that are due at an instant.
+// checkDueAt compares the entries that are due at now with the model.
 func (sm *streamMachine) checkDueAt(rt *rapid.T, now int64) {
 	var want, got []string
 	for _, e := range sm.m.entries {
@@ -185,7 +186,8 @@ func (sm *streamMachine) checkDueAt(rt *rapid.T, now int64) {
 	}
 }
 
-// TestStreamDeadlines: what would be due later than there are instants is never due.
+// TestStreamDeadlines: an entry whose deadline would be after the last possible instant is never
+// due.
 func TestStreamDeadlines(t *testing.T) {
 	const age = 1000
 	for _, c := range []struct {
@@ -210,8 +212,8 @@ func TestStreamDeadlines(t *testing.T) {
 	}
 }
 
-// TestAckedGoAgain: entries that groups keep have been looked at and left out. Whatever frees one
-// has it due again.
+// TestAckedGoAgain: entries that a group still needs are skipped when they are due. Whatever
+// releases an entry makes it due again.
 func TestAckedGoAgain(t *testing.T) {
 	const age = 1000
 	g, late, c := []byte("g"), []byte("late"), []byte("c")

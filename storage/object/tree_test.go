@@ -12,7 +12,7 @@ type treeEntry struct {
 	pos uint32
 }
 
-// TestTreeModel: the tree is a sorted slice.
+// TestTreeModel: the tree behaves like a sorted slice.
 func TestTreeModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var (
@@ -26,7 +26,7 @@ func TestTreeModel(t *testing.T) {
 			})
 			return p.rank()
 		}
-		// rank proves that the tree finds where the model has e.
+		// rank checks that the tree finds e at its index in the model.
 		rank := func(rt *rapid.T, p *path, e treeEntry) int {
 			i, _ := slices.BinarySearchFunc(model, e, func(a, b treeEntry) int {
 				return 2*cmpUint(a.key, b.key) + cmpUint(uint64(a.pos), uint64(b.pos))
@@ -80,7 +80,7 @@ func TestTreeModel(t *testing.T) {
 				model = slices.Delete(model, from, to)
 			},
 			"rename": func(rt *rapid.T) {
-				// The last of a key may become greater without leaving its place.
+				// The last entry of a key may become greater without a change of its rank.
 				if len(model) == 0 {
 					return
 				}
@@ -141,7 +141,7 @@ func walkTree(rt *rapid.T, tr *tree, model []treeEntry) {
 	}
 }
 
-// checkTree proves what the head comment says of nodes.
+// checkTree checks the invariants of nodes that the head comment states.
 func checkTree(rt rapid.TB, tr *tree) {
 	nodes, branches, wide, depth := 0, 0, 0, -1
 	var visit func(nd *node, level int)
@@ -184,7 +184,7 @@ func checkTree(rt rapid.TB, tr *tree) {
 	}
 }
 
-// TestTreeFill: sequences that grow at an end leave full nodes.
+// TestTreeFill: entries added in order at one end leave full nodes.
 func TestTreeFill(t *testing.T) {
 	for _, by := range []int{1, -1} {
 		var tr tree
@@ -201,8 +201,8 @@ func TestTreeFill(t *testing.T) {
 	}
 }
 
-// TestTreeFillAnyOrder: entries that come in any order leave four fifths of the places in nodes
-// filled, and keys of one upper half none wide.
+// TestTreeFillAnyOrder: entries added in any order leave nodes four fifths full. If keys share
+// their upper half, no node is wide.
 func TestTreeFillAnyOrder(t *testing.T) {
 	var tr tree
 	const n = 100_000
@@ -218,7 +218,7 @@ func TestTreeFillAnyOrder(t *testing.T) {
 	}
 }
 
-// TestTreeShrink: what is left of a tree does not keep its nodes.
+// TestTreeShrink: a tree that shrinks frees its nodes.
 func TestTreeShrink(t *testing.T) {
 	var tr tree
 	const n, left = 20000, 1000

@@ -28,7 +28,7 @@ var scores = rapid.OneOf(
 
 func val(score float64) string { return string(AppendScore(nil, score)) }
 
-// TestZSetModel: a sorted set is a sorted slice, in every form.
+// TestZSetModel: a sorted set behaves like a sorted slice in every form.
 func TestZSetModel(t *testing.T) {
 	smallLimits(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -120,7 +120,7 @@ func checkRanks(rt *rapid.T, z *ZSet, model map[string]modelElement) {
 	}
 }
 
-// TestZSetLex: with equal scores the members are ranked by their bytes.
+// TestZSetLex: members with equal scores are ranked by their bytes.
 func TestZSetLex(t *testing.T) {
 	smallLimits(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -143,7 +143,7 @@ func TestZSetLex(t *testing.T) {
 	})
 }
 
-// TestLargeZSet moves many members about in a tree of several levels.
+// TestLargeZSet moves many members within a tree of several levels.
 func TestLargeZSet(t *testing.T) {
 	z := &ZSet{}
 	const n = 20000

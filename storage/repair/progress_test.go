@@ -19,7 +19,7 @@ import (
 	"keyp/ttl"
 )
 
-// ticking is a clock on which everything takes seconds.
+// ticking is a clock that advances by a minute at each reading.
 type ticking struct {
 	*clock.Fake
 	looks atomic.Int64
@@ -27,14 +27,14 @@ type ticking struct {
 
 func (c *ticking) Mono() time.Duration { return time.Duration(c.looks.Add(1)) * time.Minute }
 
-// work is what a meter's sink was shown.
+// work is the progress that a meter's sink was shown for one task.
 type work struct {
 	what string
 	top  int // the most percent before the end
 }
 
-// A start, a check, a compaction and a repair report how far they are, in one direction, and a good
-// part of it before the end.
+// A start, a check, a compaction and a repair report their progress, which never goes back. They
+// report a good part of it before the end.
 func TestProgress(t *testing.T) {
 	var seen []work
 	meter := progress.New(&ticking{}, progress.Sink{Show: func(r progress.Report) {

@@ -7,8 +7,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestPagesReturn: memory outside the heap comes back when it is freed, when a part is
-// dropped, and when nobody refers to it any more.
+// TestPagesReturn: memory outside the heap is given back when it is freed, when a part is dropped,
+// and when it is no longer referenced.
 func TestPagesReturn(t *testing.T) {
 	if OnHeap {
 		t.Skip("the race detector's build has pages on the heap")
@@ -39,7 +39,7 @@ func TestPagesReturn(t *testing.T) {
 	})
 }
 
-// bytes is what is in use outside the heap.
+// bytes returns how much memory is in use outside the heap.
 func (p *pagePool) bytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

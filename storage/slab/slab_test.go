@@ -8,7 +8,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestSlabs compares blocks with a map, and sees that empty chunks are given back.
+// TestSlabs compares blocks with a map, and checks that empty chunks are given back.
 func TestSlabs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := New()

@@ -15,7 +15,7 @@ import (
 
 const pageSize = 4096
 
-// made is a stream of a file, and the file.
+// made returns a file and a stream of it.
 func made(t *testing.T) (stream, file []byte) {
 	file = make([]byte, 40*pageSize)
 	var b bytes.Buffer
@@ -68,8 +68,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestDamagedStream: a stream of which any bit is another one, which is cut anywhere, or of which
-// pieces are missing, stand twice or in another order, is refused.
+// TestDamagedStream: a stream is refused if any bit is changed, if it is cut anywhere, or if pieces
+// are missing, doubled or out of order.
 func TestDamagedStream(t *testing.T) {
 	stream, _ := made(t)
 	refused := func(what string, b []byte) {
@@ -117,9 +117,9 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestKeep: each operation fails once, and the power fails behind each. There is the file of before
-// or the new one, whole, and nothing else once Keep has returned; without an error it is the new
-// one.
+// TestKeep: each operation fails once, and the power fails after each. The file is then the old one
+// or the whole new one. Once Keep has returned, there are no other files. Without an error it is
+// the new file.
 func TestKeep(t *testing.T) {
 	stream, _ := made(t)
 	broken := errors.New("broken")

@@ -12,7 +12,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// appendOnly is a log without files, whose tail is emptied now and then.
+// appendOnly returns a log without files, and a function that empties its buffer of batches.
 func appendOnly() (l *Log, drop func()) {
 	l = &Log{}
 	l.mu.tail = newTail(1, 1, firstLSN, DefaultSegmentSize, segmentSizes{first: DefaultSegmentSize,
@@ -102,7 +102,7 @@ func benchmarkCommit(b *testing.B, policy Policy, batches, size int) {
 // A commit of 50 SETs of 100 bytes, 6 KB in all, with its fdatasync.
 func BenchmarkCommit50(b *testing.B) { benchmarkCommit(b, Always, 50, 110) }
 
-// The same without a sync: what the log itself costs.
+// The same without a sync, to measure the cost of the log itself.
 func BenchmarkWrite50(b *testing.B) { benchmarkCommit(b, No, 50, 110) }
 
 func BenchmarkCommitOne(b *testing.B) { benchmarkCommit(b, Always, 1, 110) }

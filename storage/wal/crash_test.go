@@ -13,7 +13,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// model is what a log must hold: every batch ever appended and not cut off since.
+// model has the batches that a log must have: each one ever appended that was not cut off since.
 type model struct {
 	t       *rapid.T
 	o       Options
@@ -35,8 +35,7 @@ type entry struct {
 	batch string
 }
 
-// powerCut is the world at one moment: the files as they survive, and what had been
-// promised by then.
+// powerCut is the state at one moment: the files as they survive, and the promises made by then.
 type powerCut struct {
 	mem     *vfs.Mem
 	synced  uint64
@@ -66,8 +65,8 @@ func (m *model) cutPower() {
 	m.cut = c
 }
 
-// open recovers the log and checks it against the model: the batches are those from the
-// first needed segment on, in order, each once, none missing up to synced.
+// open recovers the log and compares it with the model. It must return the batches from the first
+// needed segment on, in order, each once, and all of them up to synced.
 func (m *model) open(first uint64, firstAt int, synced uint64) {
 	var got []entry
 	l, err := Open(m.o, first, func(lsn uint64, b []byte) error {
@@ -156,7 +155,7 @@ func (m *model) checkpoint(t *rapid.T, n uint64, at int) {
 	}
 }
 
-// life opens the log on mem, works on it, and gives the power cut that ended it.
+// life opens the log on mem, works on it, and returns the power cut that ended it.
 func (m *model) life(t *rapid.T, before *powerCut) *powerCut {
 	m.mu.Lock()
 	m.mem, m.log, m.cut = before.mem, nil, nil
@@ -177,15 +176,15 @@ func (m *model) life(t *rapid.T, before *powerCut) *powerCut {
 	if err := m.log.Close(); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	// What this life recovered was on disk, so a cut in the middle of the recovery
-	// must not take any of it.
+	// The batches that this life recovered were on disk, so a cut in the middle of the recovery
+	// must not lose any of them.
 	c.synced = max(c.synced, recovered)
 	return c
 }
 
-// TestCrash is the log's main property: over lives that each end in a power cut at any
-// operation, with any part of what was not synced lost, every durable batch is replayed
-// exactly once and in order, and what is replayed is a prefix of what was appended.
+// TestCrash checks the log's main property over several lives. Each life ends in a power cut at any
+// operation, and loses any part of the unsynced data. Every durable batch is replayed exactly once
+// and in order. The replayed batches are a prefix of those appended.
 func TestCrash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mem := vfs.NewMem()

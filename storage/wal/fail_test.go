@@ -90,8 +90,8 @@ func TestFailedPreparationIsFatal(t *testing.T) {
 	}
 }
 
-// TestShortagesPass: running out of descriptors, or of room in the middle of making a
-// segment, is waited out wherever it strikes.
+// TestShortagesPass: the log waits until a shortage of file descriptors ends, or of space while a
+// segment is made, whichever operation it hits.
 func TestShortagesPass(t *testing.T) {
 	for _, test := range []struct {
 		op   vfs.Op
@@ -105,8 +105,8 @@ func TestShortagesPass(t *testing.T) {
 		{vfs.OpSync, tmpName, syscall.EDQUOT}, // of a file that nobody uses yet
 	} {
 		t.Run(fmt.Sprintf("%v %v", test.op, test.name), func(t *testing.T) {
-			// An open file keeps the name it was made under, so nothing but the making
-			// of the next segment may touch one while failing is set.
+			// An open file keeps the name it was made under. So while failing is set, only the
+			// creation of the next segment may use a file with that name.
 			var failing, holding atomic.Bool
 			goOn := make(chan struct{})
 			o := options(vfs.Inject(vfs.NewMem(),
@@ -161,7 +161,7 @@ func TestNoRoom(t *testing.T) {
 	mem.SetFree(100)
 	want := []string{"first"}
 
-	// One more segment is ready; entering it shows that there is no other.
+	// One more segment is ready. When the log enters it, it notices that there is no other.
 	batch := strings.Repeat("y", testSegment/2)
 	for !l.Full() {
 		l.Append([]byte(batch))
@@ -171,7 +171,7 @@ func TestNoRoom(t *testing.T) {
 			return l.Full() || l.prepared()
 		})
 	}
-	// What is left of it still takes commits, the rest waits.
+	// The rest of this segment still takes commits. Larger batches wait.
 	lsn := l.Append([]byte("small"))
 	must(t, l.Commit())
 	want = append(want, "small")
@@ -200,7 +200,7 @@ func TestNoRoom(t *testing.T) {
 	sameBatches(t, reopened(t, o, 0), want...)
 }
 
-// tries lets the log look for room three more times and counts.
+// tries lets the log look for space three more times, and counts how often it did.
 func (l *Log) tries(t *testing.T, fake *clock.Fake) int {
 	n := 0
 	for range 3 {
@@ -212,7 +212,7 @@ func (l *Log) tries(t *testing.T, fake *clock.Fake) int {
 	return n
 }
 
-// askedFS counts how often the free space is asked for.
+// askedFS counts the calls that ask for the free space.
 type askedFS struct {
 	vfs.FS
 	asked atomic.Int64
@@ -223,7 +223,7 @@ func (f *askedFS) Free(dir string) (uint64, error) {
 	return f.FS.Free(dir)
 }
 
-// TestWaitingIsIdle: while a commit waits for room, the log tries again by its clock only.
+// TestWaitingIsIdle: while a commit waits for space, only the log's clock makes the log try again.
 func TestWaitingIsIdle(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -235,7 +235,7 @@ func TestWaitingIsIdle(t *testing.T) {
 	l.CommitAsync()
 	await.Until(t, "the log to be full", l.Full)
 	looks := 0
-	// The others run meanwhile.
+	// Other goroutines run meanwhile.
 	await.Until(t, "some looks", func() bool { looks++; return looks == 20 })
 	if n := fsys.asked.Load(); n > 10 || l.Durable() >= lsn {
 		t.Errorf("asked %d times for room, durable %d of %d", n, l.Durable(), lsn)
@@ -246,7 +246,7 @@ func TestWaitingIsIdle(t *testing.T) {
 	}
 }
 
-// TestGiveUp: who waits for a log that waits for room does so until GiveUp.
+// TestGiveUp: GiveUp ends the wait of those who wait for a log without space.
 func TestGiveUp(t *testing.T) {
 	mem := vfs.NewMem()
 	l, _ := opened(t, options(mem), 0)
@@ -267,8 +267,8 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// TestKeepFree: a segment that nobody waits for leaves free what it should. One that a commit waits
-// for may have that.
+// TestKeepFree: a segment that nobody waits for is not made from the space to keep free. A segment
+// that a commit waits for may use that space.
 func TestKeepFree(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -300,8 +300,8 @@ func TestKeepFree(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestFullUntilKept: a log stays full when a commit waited for a segment and got it of the room
-// that should be kept free, until that room is free again.
+// TestFullUntilKept: a commit waited for a segment, which was made from the space to keep free. The
+// log stays full until that space is free again.
 func TestFullUntilKept(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -330,9 +330,9 @@ func TestFullUntilKept(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestSmallDisk: segments take a sixteenth of the room on disk at most, so that a checkpoint can
-// release a part of a log that has filled the disk. A log that is opened on a full disk has a
-// segment, whatever it should keep free: without one nothing could be deleted.
+// TestSmallDisk: a segment takes at most a sixteenth of the disk space, so that a checkpoint can
+// release a part of a log that fills the disk. A log opened on a full disk still gets a segment,
+// whatever it should keep free, as nothing could be deleted without one.
 func TestSmallDisk(t *testing.T) {
 	const usual, room = 1 << 20, 4 << 20
 	mem := vfs.NewMem()
@@ -408,9 +408,10 @@ func TestReleaseHealsFull(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestSmallSegmentWithoutRoom: a log that has no room for a segment of the usual size makes a
-// smaller one, so that a rotation ends and older segments can be released. Later segments have the
-// usual size again, and all is there after a restart. Spares go when others need the room.
+// TestSmallSegmentWithoutRoom: a log without space for a segment of the usual size makes a smaller
+// one. So a rotation ends, and older segments can be released. Later segments have the usual size
+// again. After a restart all batches are there. Spare segments are removed when others need the
+// space.
 func TestSmallSegmentWithoutRoom(t *testing.T) {
 	const usual, small = 1 << 20, 64 << 10
 	mem := vfs.NewMem()
@@ -453,7 +454,7 @@ func TestSmallSegmentWithoutRoom(t *testing.T) {
 		t.Errorf("the next segment is there, and costs %d", cost)
 	}
 	for n := 0; ; n++ {
-		// The segment after it may be small as well, if it was tried before there was room.
+		// The segment after it may be small as well, if it was made before there was enough space.
 		if _, size := l.Room(); size >= usual/2 {
 			break
 		}

@@ -134,8 +134,8 @@ func TestSeedDependsOnPlace(t *testing.T) {
 	}
 }
 
-// TestTailLayout checks where batches are put: contiguous positions, no segment over
-// its size, every batch whole.
+// TestTailLayout checks the positions of batches: they are contiguous, no segment exceeds its size,
+// and every batch is whole.
 func TestTailLayout(t *testing.T) {
 	const first, usual = headerSize + 200, headerSize + 600
 	tl := newTail(1, 3, 5000, first, segmentSizes{first: usual, fitting: func() int64 {

@@ -88,8 +88,9 @@ func TestHold(t *testing.T) {
 	must(t, other.Close())
 }
 
-// TestKeepFrom: a log that is opened keeps what a hold kept, from a position on, and gives the rest
-// up. Those that are not of this log, or do not reach up to what is needed, it does not keep.
+// TestKeepFrom: opening a log keeps the segments that a hold kept, from a position on, and releases
+// earlier ones. It does not keep segments that belong to another log, or that do not reach up to
+// the first needed segment.
 func TestKeepFrom(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := options(fsys)

@@ -7,7 +7,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// cut divides a batch into pieces of n bytes, an empty one between each two.
+// cut divides a batch into pieces of n bytes, with an empty piece after each but the last.
 func cut(batch []byte, n int) (list [][]byte) {
 	for ; len(batch) > n; batch = batch[n:] {
 		list = append(list, batch[:n], nil)
@@ -15,8 +15,8 @@ func cut(batch []byte, n int) (list [][]byte) {
 	return append(list, batch)
 }
 
-// TestAppendKeepingCopiesLater: of a large batch that the log may keep, one piece is copied when
-// it is appended, and all of it comes back.
+// TestAppendKeepingCopiesLater: appending a large batch whose bytes the log may keep copies only a
+// small part of it. The whole batch is written.
 func TestAppendKeepingCopiesLater(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.SegmentSize = 4 << 20

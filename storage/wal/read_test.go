@@ -119,8 +119,8 @@ func TestReadBack(t *testing.T) {
 	})
 }
 
-// TestReadBesideWriting reads while batches are written, and segments are released and used again:
-// a batch is as it was appended, or released, and nothing else.
+// TestReadBesideWriting reads while batches are written, and segments are released and used again.
+// A read returns the batch as it was appended, or reports that it was released.
 func TestReadBesideWriting(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.SegmentSize = headerSize + 4096
@@ -185,7 +185,7 @@ func TestReadBesideWriting(t *testing.T) {
 	}
 }
 
-// TestReadDamage flips bits of what is read.
+// TestReadDamage flips bits of the data that is read.
 func TestReadDamage(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

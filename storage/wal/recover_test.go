@@ -20,7 +20,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// files gives the content of every file of the log.
+// files returns the content of every file of the log.
 func files(t testing.TB, fsys vfs.FS, dir string) map[string]string {
 	t.Helper()
 	names, err := fsys.List(dir)
@@ -57,8 +57,8 @@ func write(t testing.TB, fsys vfs.FS, path string, off int64, b []byte) {
 	must(t, errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir("/log")))
 }
 
-// killed gives the files as a killed process leaves them: everything written is there,
-// and no closing group. The log continues without them and is closed.
+// killed returns the files as a killed process leaves them: everything written is there, but no
+// closing group. The log continues without them and is closed.
 func killed(t testing.TB, l *Log, mem *vfs.Mem) *vfs.Mem {
 	t.Helper()
 	for i := uint64(0); ; i++ {
@@ -78,9 +78,9 @@ func killed(t testing.TB, l *Log, mem *vfs.Mem) *vfs.Mem {
 
 func path(number uint64) string { return "/log/" + segmentName(number) }
 
-// TestStaleFramesDoNotVerify tears a write right behind its group header, in a recycled
-// segment whose earlier life had a frame of the same size in the same place: neither
-// checksum nor layout of the old bytes is wrong, only their place in the stream.
+// TestStaleFramesDoNotVerify cuts off a write right after its group header, in a recycled segment.
+// The segment's earlier life had a frame of the same size at the same offset. The checksum and the
+// layout of the old bytes are right, and only their position in the stream is wrong.
 func TestStaleFramesDoNotVerify(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -103,7 +103,7 @@ func TestStaleFramesDoNotVerify(t *testing.T) {
 		await.Until(t, "the one after it", l.prepared) // files come and go until then
 		old, now := before[segmentName(n)], files(t, mem, o.Dir)[segmentName(n)]
 		if torn := headerSize + groupHeaderSize; strings.Contains(old, "round") {
-			// Only the headers arrived, and the bytes of the old life stand behind them.
+			// Only the headers were written, and the bytes of the earlier life follow them.
 			lost := mem.Crash(rand.New(rand.NewPCG(1, 1)))
 			write(t, lost, path(n), 0, []byte(now[:torn]+old[torn:]))
 			lo := o
@@ -111,7 +111,7 @@ func TestStaleFramesDoNotVerify(t *testing.T) {
 			for _, b := range reopened(t, lo, n) {
 				t.Fatalf("replayed %.10q from the segment's earlier life", b)
 			}
-			// And one sector more, as if the disk had written two of the frames only.
+			// Then two of the frames are written as well.
 			write(t, lost, path(n), 0,
 				[]byte(now[:torn+2*(frameHeaderSize+410)]+old[torn+2*(frameHeaderSize+410):]))
 			recycled[segmentName(n)] = true
@@ -124,7 +124,7 @@ func TestStaleFramesDoNotVerify(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestIncompleteBatchIsDropped: a batch that needs more segments than ever came to be.
+// TestIncompleteBatchIsDropped: a batch is dropped if some of its segments were never made.
 func TestIncompleteBatchIsDropped(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -154,8 +154,8 @@ func TestIncompleteBatchIsDropped(t *testing.T) {
 	}
 }
 
-// corruptible builds a log of several segments and groups. claimed is the highest
-// position that anything in it calls durable.
+// corruptible builds a log of several segments and groups. claimed is the highest position that the
+// log itself marks as durable.
 func corruptible(t testing.TB,
 	closed bool) (mem *vfs.Mem, o Options, batches []entry, claimed uint64) {
 	mem = vfs.NewMem()
@@ -182,13 +182,13 @@ func corruptible(t testing.TB,
 	return mem, o, batches, claimed
 }
 
-// TestBitFlips: a changed bit in what was provably durable is reported and nothing is
-// touched; elsewhere it costs at most the last group. Never is it handed out.
+// TestBitFlips: a changed bit in a part that is provably durable is reported, and no file is
+// changed. Elsewhere it costs at most the last group. A damaged batch is never returned.
 func TestBitFlips(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("closed=%v", closed), func(t *testing.T) {
 			base, o, batches, claimed := corruptible(t, closed)
-			// A segment that is being made may be gone.
+			// A segment that is just being made may be missing after the crash.
 			crashed := func() *vfs.Mem { return base.Crash(rand.New(rand.NewPCG(0, 0))) }
 			names, err := crashed().List(o.Dir)
 			must(t, err)
@@ -324,8 +324,8 @@ func TestFirstNeededMustBeThere(t *testing.T) {
 	sameBatches(t, reopened(t, o, 5), "h")
 }
 
-// TestOpenSyncs: what Open has replayed is on disk, so that nobody acknowledges by it what a power
-// cut can still take. Here a process is killed that has written and not synced.
+// TestOpenSyncs: everything that Open has replayed is on disk. Otherwise somebody could acknowledge
+// data that a power cut can still take. Here the killed process has written and not synced.
 func TestOpenSyncs(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -355,8 +355,8 @@ func TestOpenSyncs(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestDirectoryIsDurable: what was acknowledged is not lost with the log's directory, whose name
-// nobody but the log syncs, also if the one who made it was killed before that.
+// TestDirectoryIsDurable: acknowledged data is not lost with the log's directory. The log syncs the
+// directory's name, as the process that made the directory may have been killed before that.
 func TestDirectoryIsDurable(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		mem := vfs.NewMem()
@@ -403,7 +403,7 @@ func TestTornTailAndGarbage(t *testing.T) {
 			sameBatches(t, reopened(t, o, 0), append(batches, "four")...)
 		}
 	}
-	// Bytes behind the end, and leftovers of a preparation.
+	// These are bytes after the end, and leftovers of a preparation.
 	write(t, mem, path(1), int64(len(full)), bytes.Repeat([]byte{7}, 5000))
 	write(t, mem, "/log/"+tmpName, 0, []byte("half"))
 	write(t, mem, "/log/"+spareName(77), 0, []byte("wrong size"))
@@ -435,8 +435,8 @@ func TestReplayErrorEndsOpen(t *testing.T) {
 	}
 }
 
-// TestClientBytesAreNoProof: what looks like a group inside a payload must not make
-// recovery believe in lost data, whoever sent it.
+// TestClientBytesAreNoProof: bytes in a payload that look like a group must not make recovery
+// report lost data, whoever sent them.
 func TestClientBytesAreNoProof(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -456,7 +456,7 @@ func TestClientBytesAreNoProof(t *testing.T) {
 	sameBatches(t, reopened(t, o, 0), "one")
 }
 
-// sealed rewrites the checksums of the segment so that fuzzing gets behind them.
+// sealed updates the checksums of the segment, so that fuzzing gets past them.
 func sealed(b []byte) []byte {
 	b = bytes.Clone(b)
 	if len(b) < headerSize {
@@ -488,8 +488,8 @@ func sealed(b []byte) []byte {
 	return b
 }
 
-// FuzzRecover opens arbitrary bytes as two segments. Whatever they are there must be no
-// panic, and a log that opens must open again with the same batches.
+// FuzzRecover opens arbitrary bytes as two segments. It must not panic, and a log that opens must
+// open again with the same batches.
 func FuzzRecover(f *testing.F) {
 	base, _, _, _ := corruptible(f, true)
 	one, two := read(f, base, path(1)), read(f, base, path(2))
@@ -527,8 +527,8 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
-// TestGroupsAcrossReads: a group's header is found wherever it stands in the pieces in
-// which a file is read.
+// TestGroupsAcrossReads: a group's header is found at any offset within the pieces in which a file
+// is read.
 func TestGroupsAcrossReads(t *testing.T) {
 	mem := vfs.NewMem()
 	must(t, mem.MkdirAll("/log"))
@@ -560,8 +560,8 @@ func TestGroupsAcrossReads(t *testing.T) {
 	}
 }
 
-// TestFirstNeededMustHaveItsSize: a log that is known to be there has a first segment with room for
-// its header at least. One that was cut to nothing is no new log.
+// TestFirstNeededMustHaveItsSize: if a log is known to exist, its first segment has space for its
+// header at least. A first segment of size 0 is damage, not a new log.
 func TestFirstNeededMustHaveItsSize(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -580,8 +580,8 @@ func TestFirstNeededMustHaveItsSize(t *testing.T) {
 	}
 }
 
-// TestFirstSegmentStays: a start of a log to which nothing got through may end at any moment, and
-// the next one finds the segment that was recorded as the first one needed.
+// TestFirstSegmentStays: a start of a log that has lost all of its content may be interrupted at
+// any moment. The next start still finds the segment that was recorded as the first one needed.
 func TestFirstSegmentStays(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

@@ -13,7 +13,7 @@ import (
 
 type fataler interface{ Fatalf(string, ...any) }
 
-// salvaged is what Salvage gives of a log.
+// salvaged returns the batches and gaps that Salvage finds in a log.
 func salvaged(t fataler, o Options, batches []entry) (got map[uint64]bool, gaps []Gap) {
 	got = map[uint64]bool{}
 	sound := map[entry]bool{}
@@ -40,8 +40,8 @@ func salvaged(t fataler, o Options, batches []entry) (got map[uint64]bool, gaps 
 	return got, gaps
 }
 
-// lostOf counts the batches that are missing. Each must have begun in a gap, or stand where the
-// log may end.
+// lostOf counts the missing batches. Each must begin in a gap, or be after the position that is
+// claimed to be durable.
 func lostOf(t fataler, batches []entry, claimed uint64, got map[uint64]bool,
 	gaps []Gap) (lost int) {
 	begin := uint64(firstLSN)
@@ -62,8 +62,8 @@ func lostOf(t fataler, batches []entry, claimed uint64, got map[uint64]bool,
 	return lost
 }
 
-// TestSalvage: one flipped bit costs the batch that it is in and no other, a page those that it
-// has something of; a log that opens has no gaps.
+// TestSalvage: one flipped bit loses only the batch that it is in, and a damaged page only the
+// batches that have bytes in it. A log that opens has no gaps.
 func TestSalvage(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("closed=%v", closed), func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// TestSalvageWithoutASegment: a missing file costs what stood in it.
+// TestSalvageWithoutASegment: a missing file loses only the batches that it had.
 func TestSalvageWithoutASegment(t *testing.T) {
 	base, o, batches, claimed := corruptible(t, true)
 	all := files(t, base, o.Dir)
@@ -136,7 +136,8 @@ func TestSalvageWithoutASegment(t *testing.T) {
 	}
 }
 
-// FuzzSalvage: whatever the files have, reading ends, and a log that opens is read as Open does.
+// FuzzSalvage: whatever the files contain, Salvage returns. If the log opens, it reads the same
+// batches as Open.
 func FuzzSalvage(f *testing.F) {
 	base, _, _, _ := corruptible(f, true)
 	one, two := read(f, base, path(1)), read(f, base, path(2))

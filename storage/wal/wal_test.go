@@ -37,7 +37,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// opened opens a log and gives the batches that were replayed.
+// opened opens a log and returns the replayed batches.
 func opened(t testing.TB, o Options, first uint64) (*Log, []string) {
 	t.Helper()
 	var batches []string
@@ -170,7 +170,7 @@ func TestRotateAndRelease(t *testing.T) {
 			spares++
 		}
 	}
-	// The segment in use, the prepared one, and the spares.
+	// These are the segment in use, the prepared one, and the spares.
 	if spares > 2 || len(names) > 4 {
 		t.Fatalf("files left: %q", names)
 	}
@@ -182,8 +182,8 @@ func TestRotateAndRelease(t *testing.T) {
 	}
 }
 
-// TestSegmentsGrow: a log begins with small segments, and so may each start. The more it has had to
-// keep, the larger are those behind them.
+// TestSegmentsGrow: a log begins with small segments, and so may each start. The more data the log
+// has, the larger later segments are.
 func TestSegmentsGrow(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -198,7 +198,7 @@ func TestSegmentsGrow(t *testing.T) {
 			want = append(want, batch)
 			l.Append([]byte(batch))
 			must(t, l.Commit())
-			// Small data stays small, however often a checkpoint ends a segment.
+			// A log of little data keeps small segments, however often a checkpoint ends one.
 			if len(want) == 1 {
 				for range 5 {
 					_, err := l.Rotate(nil)
@@ -229,7 +229,7 @@ func TestSegmentsGrow(t *testing.T) {
 		}
 		largest = max(largest, size)
 	}
-	// The next segment is made in the background: how full this one is by then is left open.
+	// The next segment is made in the background, so this one may be filled to any degree by then.
 	if largest < o.SegmentSize/2 || largest > o.SegmentSize {
 		t.Errorf("the largest segment has %d bytes", largest)
 	}
@@ -275,8 +275,8 @@ func TestCommitAsync(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestAppendGoesOnDuringSync holds a sync and appends meanwhile; the second buffer
-// takes it, and a commit that the one in flight does not cover waits for its own.
+// TestAppendGoesOnDuringSync holds a sync and appends meanwhile. The second buffer takes the new
+// batch. A commit that the running sync does not cover waits for a sync of its own.
 func TestAppendGoesOnDuringSync(t *testing.T) {
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	var armed atomic.Bool
@@ -290,7 +290,7 @@ func TestAppendGoesOnDuringSync(t *testing.T) {
 	l, _ := opened(t, options(fsys), 0)
 	l.Append([]byte("0"))
 	must(t, l.Commit())
-	// So that the sync is the commit's, and not that of its making.
+	// Wait, so that the next sync is that of the commit and not that of a new segment.
 	await.Until(t, "the next segment", l.prepared)
 	first := l.Append([]byte("a"))
 	armed.Store(true)
@@ -332,7 +332,7 @@ func TestEverySecSyncsEachSecond(t *testing.T) {
 		fake.Advance(time.Second)
 		return l.Synced() == lsn
 	})
-	// No: only those who ask get a sync.
+	// With the policy No, only those who ask get a sync.
 	l.SetPolicy(No)
 	lsn = l.Append([]byte("b"))
 	must(t, l.Commit())
@@ -425,8 +425,8 @@ func TestManyAppenders(t *testing.T) {
 	}
 }
 
-// TestHugeBatchMemory appends a batch far over the frame size and looks at what it
-// costs in memory: the copy, and little else.
+// TestHugeBatchMemory appends a batch far larger than a frame. Its memory must be little more than
+// that of one copy.
 func TestHugeBatchMemory(t *testing.T) {
 	size := 64 << 20
 	if testing.Short() {

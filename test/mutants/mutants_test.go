@@ -1,4 +1,4 @@
-// Package mutants has mutations of the program as patches, and a script that makes them (run).
+// Package mutants has mutations of the program as patches, and a script (run) that applies them.
 package mutants
 
 import (
@@ -18,7 +18,8 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestVerdicts: of a module with a test for one thing, and another test that fails.
+// TestVerdicts runs the script on a module that has a test for one thing, and another test that
+// fails.
 func TestVerdicts(t *testing.T) {
 	root, patches := t.TempDir(), t.TempDir()
 	write := func(path, text string) {

@@ -23,8 +23,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost: orders expire while a worker has died with some, and while the server is down.
-// All that they had reserved is given back, once.
+// TestNothingIsLost: a worker dies after it has read some expired orders, and orders expire while
+// the server is down. Everything that the expired orders had reserved is given back exactly once.
 func TestNothingIsLost(t *testing.T) {
 	server := testkit.Keyp(t)
 	orders := Orders{server.Client(3), 50 * time.Millisecond}

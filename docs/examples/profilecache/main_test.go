@@ -30,7 +30,8 @@ the database is asked for u1
 	}
 }
 
-// TestStaleEnds: a change behind the cache's back shows after Fresh.
+// TestStaleEnds: if the database changes without the cache, the cache returns the new value after
+// the time Fresh.
 func TestStaleEnds(t *testing.T) {
 	var out strings.Builder
 	db := memory{map[string]Profile{"u1": {UserID: "u1", Email: "old"}}, &out}

@@ -28,8 +28,8 @@ second sends "to Ann"
 	}
 }
 
-// TestNoJobIsLost: workers die and the server is killed while they work, and every job is
-// done all the same; one that nobody died of is done once.
+// TestNoJobIsLost: workers die and the server is killed while they work, but every job is done. A
+// job whose worker did not die is done once.
 func TestNoJobIsLost(t *testing.T) {
 	const jobs, workers = 200, 5
 	server := testkit.Keyp(t)
@@ -94,7 +94,7 @@ func TestNoJobIsLost(t *testing.T) {
 	}
 }
 
-// TestOrder: jobs are taken in the order in which they came, returned ones first.
+// TestOrder: jobs are taken in the order in which they were added, but returned jobs come first.
 func TestOrder(t *testing.T) {
 	q := Queue{testkit.Keyp(t).Client(3), "jobs"}
 	ctx := context.Background()

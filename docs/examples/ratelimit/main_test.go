@@ -29,8 +29,8 @@ an hour later allowed: true
 	}
 }
 
-// TestAllow: many requests at once are counted one by one, the first sets the
-// deadline, and neither later ones nor a restart move it or the count.
+// TestAllow: requests that come at the same time are counted one by one, and the first sets the
+// deadline. Neither later requests nor a restart change the deadline or the count.
 func TestAllow(t *testing.T) {
 	server := testkit.Keyp(t)
 	limiter := Limiter{server.Client(3), 100}

@@ -12,7 +12,7 @@ import (
 
 func TestRun(t *testing.T) {
 	var out strings.Builder
-	// The last event is of an hour from now: its ten minutes do not end while this runs.
+	// The last event is an hour in the future, so its ten minutes do not end during the test.
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), time.Now().Add(time.Hour),
 		&out); err != nil {
 		t.Fatal(err)
@@ -30,8 +30,8 @@ kept: now
 	}
 }
 
-// TestKills: the server is killed between any two events. What nobody has handled is there
-// afterwards, however old it is, and what was handled and is too old is not.
+// TestKills: the server is killed between any two events. Afterwards every event that was not
+// handled is still there, however old it is. Handled events that are too old are gone.
 func TestKills(t *testing.T) {
 	const count = 6
 	server := testkit.Keyp(t)

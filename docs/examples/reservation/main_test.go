@@ -16,7 +16,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// noon is far from midnight, on a day of its own.
+// noon is a time far from midnight, on a day that no other test uses.
 var noon = time.Date(2026, 2, 24, 12, 0, 0, 0, time.UTC)
 
 func TestRun(t *testing.T) {
@@ -37,8 +37,8 @@ second 62: no more today
 	}
 }
 
-// registered is what register_script of python's client does: it sends the digest, and when
-// the server does not know that, the text.
+// registered works like register_script of the Python client: it sends the script's digest, and
+// sends the text if the server does not know the digest.
 type registered struct {
 	client *redis.Client
 	source string
@@ -53,8 +53,9 @@ func (s registered) call(ctx context.Context, keys []string, args ...any) *redis
 	return cmd
 }
 
-// TestLimits: of many requests of 50 clients at once exactly as many are allowed as may be, in
-// both protocols and both ways to call a script, while the scripts are forgotten now and then.
+// TestLimits: when 50 clients send many requests at once, exactly the permitted number is allowed.
+// This holds in both protocols and for both ways to call a script, while scripts are flushed now
+// and then.
 func TestLimits(t *testing.T) {
 	const clients, requests, perMinute = 50, 10, 20
 	server := testkit.Keyp(t)
@@ -118,7 +119,7 @@ func reserve(ctx context.Context, client *redis.Client, way, who, id string, per
 	return registered{client, consumeSource}.call(ctx, keys(who, noon), args...).Slice()
 }
 
-// TestDay: the day's limit holds for 50 clients too, also over a crash.
+// TestDay: the limit per day also holds for 50 clients, and across a crash.
 func TestDay(t *testing.T) {
 	server := testkit.Keyp(t)
 	try := func() (taken int64) {
@@ -152,7 +153,7 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// TestRelease gives places back, each once.
+// TestRelease: a release frees a reservation once.
 func TestRelease(t *testing.T) {
 	l := Limiter{testkit.Keyp(t).Client(3), 1, 10}
 	for _, step := range []struct {

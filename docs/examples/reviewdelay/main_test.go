@@ -23,9 +23,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestFirstFindCounts: however many agents find an issue, and when, the delay counts from
-// the first of them, also when the server dies in between, and the issue is forgotten a
-// day after.
+// TestFirstFindCounts: many agents find the same issue at different times, and the delay counts
+// from the first of them. This also holds if the server dies in between. The issue is forgotten a
+// day later.
 func TestFirstFindCounts(t *testing.T) {
 	server := testkit.Keyp(t)
 	reviews := Reviews{server.Client(3), Delay}

@@ -21,7 +21,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestLongest: a session that is used all the time ends after its longest time.
+// TestLongest: a session that is used all the time expires after its longest time.
 func TestLongest(t *testing.T) {
 	server := testkit.Keyp(t)
 	sessions := Sessions{server.Client(3), 1500 * time.Millisecond, 3 * time.Second}
@@ -37,7 +37,7 @@ func TestLongest(t *testing.T) {
 	})
 }
 
-// TestKilled: the policy and what is left of each session outlast a crash.
+// TestKilled: the policy and the remaining time of each session survive a crash.
 func TestKilled(t *testing.T) {
 	server := testkit.Keyp(t)
 	sessions := Sessions{server.Client(3), time.Hour, 12 * time.Hour}

@@ -13,7 +13,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// noon is far from midnight, on a day of its own.
+// noon is a time far from midnight, on a day that no other test uses.
 var noon = time.Date(2026, 2, 24, 12, 0, 0, 0, time.UTC)
 
 func TestRun(t *testing.T) {
@@ -34,8 +34,9 @@ second 62: no more today
 	}
 }
 
-// TestReserve: many at once get no more places than there are; a place that is given back
-// is free, once; what is reserved survives a restart with its deadlines.
+// TestReserve: concurrent clients together get no more reservations than the limit. A reservation
+// that is given back frees its part of the limit once. Reservations survive a restart with their
+// deadlines.
 func TestReserve(t *testing.T) {
 	server := testkit.Keyp(t)
 	limiter := Limiter{server.Client(3), 20, 1000}

@@ -22,8 +22,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestVisitors: thousands are estimated well, the estimate and the deadline of the first visit are
-// there after the server was killed.
+// TestVisitors: the count of thousands of visitors is estimated well. After the server is killed,
+// the estimate and the deadline that the first visit set are still there.
 func TestVisitors(t *testing.T) {
 	server := testkit.Keyp(t)
 	page := Page{server.Client(3), "home"}

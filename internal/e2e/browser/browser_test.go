@@ -1,8 +1,8 @@
 //go:build browser
 
-// Package browser tests the dashboard in a headless Chromium, beside a real server whose data a
-// Redis client changes. The build tag browser, which `make browser` and `make screenshots` set,
-// keeps the library that controls Chromium out of other builds.
+// Package browser tests the dashboard in a headless Chromium, with a real server whose data a Redis
+// client changes. `make browser` and `make screenshots` set the build tag browser, which keeps the
+// library that controls Chromium out of other builds.
 package browser
 
 import (
@@ -33,7 +33,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// page is a tab with the dashboard of a server.
+// page is a browser tab with a server's dashboard.
 type page struct {
 	t      *testing.T
 	server *testkit.Server
@@ -42,8 +42,8 @@ type page struct {
 	tab    context.Context
 }
 
-// chromium gives the path of a browser that can show a page here, and skips the test where there is
-// none.
+// chromium returns the path of a browser that can show a page on this machine. Without one it skips
+// the test.
 func chromium(t *testing.T) string {
 	t.Helper()
 	path, why := browserHere()
@@ -57,8 +57,8 @@ func chromium(t *testing.T) string {
 	return path
 }
 
-// browserHere looks once for a browser, and has it show an empty page: one that cannot start says
-// nothing of the dashboard.
+// browserHere looks once for a browser, and makes it show an empty page. A browser that cannot
+// start tells nothing about the dashboard.
 var browserHere = sync.OnceValues(func() (path, why string) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, found := testkit.FindTool(name); found {
@@ -75,7 +75,8 @@ var browserHere = sync.OnceValues(func() (path, why string) {
 	return "", "chromium is not installed"
 })
 
-// open starts a server and opens its dashboard in a browser, as a user unless that is empty.
+// open starts a server and opens its dashboard in a browser, as the given user unless that is
+// empty.
 func open(t *testing.T, user string, args ...string) *page {
 	t.Helper()
 	p := serve(t, args...)
@@ -83,7 +84,7 @@ func open(t *testing.T, user string, args ...string) *page {
 	return p
 }
 
-// serve starts a server whose dashboard is still to be opened.
+// serve starts a server but does not open its dashboard.
 func serve(t *testing.T, args ...string) *page {
 	t.Helper()
 	chromium(t)
@@ -111,8 +112,7 @@ func (p *page) browse(user string) {
 	p.do(chromedp.Navigate("http://" + user + p.http + "/"))
 }
 
-// complaint fails the test for what a script of the page throws, and for what the page's policy
-// forbids.
+// complaint fails the test if a script of the page throws, or if the page violates its policy.
 func (p *page) complaint(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
@@ -133,7 +133,7 @@ func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// js is what an expression gives in the page.
+// js returns the value of an expression in the page.
 func js[T any](p *page, expression string) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.tab, chromedp.Evaluate[T](expression))
@@ -143,7 +143,8 @@ func js[T any](p *page, expression string) T {
 	return v
 }
 
-// text is what the page shows. A condition or a value that is missing must not be shown as such.
+// text returns the text that the page shows. It fails the test if that contains a word like
+// undefined or null.
 func (p *page) text() string {
 	p.t.Helper()
 	text := js[string](p, "document.body.innerText")
@@ -153,7 +154,7 @@ func (p *page) text() string {
 	return text
 }
 
-// missing is how a page's script writes what is not there.
+// missing matches the words that a script writes for a missing value.
 var missing = regexp.MustCompile(`\b(undefined|null|NaN|false)\b`)
 
 // wait waits until the page shows a text.
@@ -185,7 +186,7 @@ func (p *page) see(view string) {
 	js[bool](p, fmt.Sprintf("location.hash = %q; true", view))
 }
 
-// click clicks on the button or link with a text, as soon as there is one. It may be replaced at
+// click clicks on the button or link with a text, once it exists. The element may be replaced at
 // any moment.
 func (p *page) click(text string) {
 	p.t.Helper()
@@ -212,7 +213,7 @@ func (p *page) key(keys string, options ...chromedp.KeyOption) {
 	p.do(chromedp.KeyEvent(keys, options...))
 }
 
-// drag draws the mouse over a part of the first chart, from and to a share of its width.
+// drag moves the pressed mouse over a part of the first chart. from and to are shares of its width.
 func (p *page) drag(from, to float64) {
 	p.t.Helper()
 	js[bool](p, fmt.Sprintf(`(() => {
@@ -224,7 +225,7 @@ func (p *page) drag(from, to float64) {
 	})()`, from, to, to))
 }
 
-// scheme is whether the page is light or dark.
+// scheme switches the page to light or dark.
 func (p *page) scheme(name string) {
 	p.t.Helper()
 	if _, err := chromedp.Call(p.tab, emulation.SetEmulatedMedia,
@@ -234,12 +235,12 @@ func (p *page) scheme(name string) {
 	}
 }
 
-// shift is the key Shift, among modifiers.
+// shift is the bit of the Shift key in a set of modifiers.
 const shift = 8
 
 var day = 24 * time.Hour
 
-// hostile are names of keys that a page must not take for anything but text.
+// hostile has names of keys that a page must show as text only.
 var hostile = []string{
 	`<script>window.hacked = 1</script>`, `<img src=x onerror="window.hacked = 1">`,
 	`"><svg onload=window.hacked=1>`, `javascript:window.hacked=1`,
@@ -247,8 +248,8 @@ var hostile = []string{
 	"\x00\xff\xfe\x80binary", "\u202eright to left", strings.Repeat("long", 1<<18), " ", "a\nb\tc",
 }
 
-// What expires is shown by second, minute, hour and day, of each database, and the keys of a span
-// are listed in the order of their deadlines, whatever their names are.
+// The timeline shows the expiries of each database by second, minute, hour and day. The keys of a
+// span are listed in the order of their deadlines, whatever their names are.
 func TestTimeline(t *testing.T) {
 	p := open(t, "")
 	p.wait("live")
@@ -299,7 +300,7 @@ func TestTimeline(t *testing.T) {
 	p.wait("1 key from ")
 }
 
-// The view of the present has what a client does.
+// The view of the present shows what clients do.
 func TestNow(t *testing.T) {
 	p := open(t, "")
 	p.see("now")
@@ -321,8 +322,7 @@ func TestNow(t *testing.T) {
 	p.wait("client list")
 }
 
-// A sample of keys shows the biggest of them, and events are shown as they come while somebody
-// looks.
+// A sample of keys shows the largest of them. Events are shown as they come while the view is open.
 func TestLook(t *testing.T) {
 	p := open(t, "", "--notify-keyspace-events", "KEA")
 	p.run("SET", "<b>big</b>", strings.Repeat("v", 100_000))
@@ -342,8 +342,8 @@ func TestLook(t *testing.T) {
 	})
 }
 
-// When the server is killed the page says so, keeps what it had, and goes on by itself when the
-// server is back.
+// When the server is killed, the page says so and keeps what it shows. It continues by itself when
+// the server is back.
 func TestServerReturns(t *testing.T) {
 	p := open(t, "")
 	p.run("SET", "k", "v", "EX", 3000)
@@ -361,7 +361,7 @@ func TestServerReturns(t *testing.T) {
 	})
 }
 
-// hide has the page hidden, as if another tab were shown, or seen again.
+// hide makes the page hidden, as if another tab were shown, or visible again.
 func (p *page) hide(hidden bool) {
 	p.t.Helper()
 	js[bool](p,
@@ -369,8 +369,8 @@ func (p *page) hide(hidden bool) {
 			hidden))
 }
 
-// Pages that nobody sees take no connection, of which a browser has six to a server; one that is
-// seen again goes on.
+// A hidden page keeps no connection, since a browser has only six for a server. A page that becomes
+// visible again continues.
 func TestHiddenTabs(t *testing.T) {
 	p := open(t, "")
 	first := p.tab
@@ -389,7 +389,7 @@ func TestHiddenTabs(t *testing.T) {
 	p.wait("live")
 }
 
-// Who may see nothing is shown what is missing, and offered nothing.
+// A user who may see nothing is told which rights are missing, and is offered nothing.
 func TestWithoutRights(t *testing.T) {
 	p := open(t, "nobody", "--requirepass", "secret", "--user", "nobody", "on", ">nobody", "-@all")
 	p.wait("The user nobody may not see this: it needs INFO and LATENCY HISTOGRAM")
@@ -398,7 +398,7 @@ func TestWithoutRights(t *testing.T) {
 	}
 }
 
-// fill sets n keys with deadlines: half within an hour, the others within fifty days.
+// fill sets n keys with deadlines: half of them within an hour, the others within fifty days.
 func (p *page) fill(n int) {
 	p.t.Helper()
 	dice := rand.New(rand.NewPCG(1, 2))
@@ -430,7 +430,7 @@ func (p *page) fill(n int) {
 	}
 }
 
-// With two million keys all of them are counted, and those of a span are listed.
+// With two million keys all are counted, and the keys of a span are listed.
 func TestManyKeys(t *testing.T) {
 	if !testkit.Long() {
 		t.Skip("takes a minute: KEYP_LONG=1")
@@ -447,7 +447,7 @@ func TestManyKeys(t *testing.T) {
 	p.wait("The first 500 keys from ")
 }
 
-// The pictures of the documentation, by `make screenshots`.
+// TestScreenshots makes the pictures of the documentation, for `make screenshots`.
 func TestScreenshots(t *testing.T) {
 	dir := os.Getenv("KEYP_SCREENSHOTS")
 	if dir == "" {

@@ -14,13 +14,13 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// key opens a key of database 0 in the page.
+// open opens a key of database 0 in the page.
 func (p *page) open(key string) {
 	p.t.Helper()
 	p.see("keys/0/" + url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(key))))
 }
 
-// set gives a field its value.
+// set sets the value of an input field.
 func (p *page) set(selector, value string) {
 	p.t.Helper()
 	put :=
@@ -29,7 +29,7 @@ func (p *page) set(selector, value string) {
 	await.Until(p.t, "there is "+selector, func() bool { return js[bool](p, put) })
 }
 
-// valueIs waits until the opened key, or a dialog, shows a value.
+// valueIs waits until the opened key or a dialog shows a value.
 func (p *page) valueIs(want string) {
 	p.t.Helper()
 	await.Until(p.t, "the value is "+want, func() bool {
@@ -38,7 +38,7 @@ func (p *page) valueIs(want string) {
 	})
 }
 
-// used waits until the server has run a command since its counts were set to 0.
+// used waits until the server has run a command since its counts were reset.
 func (p *page) used(command string) {
 	p.t.Helper()
 	await.Until(p.t, "the server runs "+command, func() bool {
@@ -55,7 +55,7 @@ func (p *page) answered() {
 	})
 }
 
-// gives waits until a command of a Redis client replies a text.
+// gives waits until a command of a Redis client has the given reply.
 func (p *page) gives(want string, words ...any) {
 	p.t.Helper()
 	got := ""
@@ -74,8 +74,8 @@ func (p *page) gives(want string, words ...any) {
 	})
 }
 
-// Keys are found and shown as what they are, and their deadlines are changed, as a Redis client
-// sees.
+// Keys are found and shown according to their types. Changes of their deadlines are visible to a
+// Redis client.
 func TestKeys(t *testing.T) {
 	p := open(t, "")
 	p.run("SET", "text", "old <b>value</b>")
@@ -133,8 +133,8 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// What is changed is in the database that it was read from: where that can no longer be selected,
-// nothing is changed.
+// A change is made in the database from which the key was read. If that database can no longer be
+// selected, nothing is changed.
 func TestChangeElsewhere(t *testing.T) {
 	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all",
 		"~*")
@@ -150,7 +150,7 @@ func TestChangeElsewhere(t *testing.T) {
 	p.gives("stays", "GET", "k")
 }
 
-// Fields of a hash and members of sets are given deadlines, and keep their values; those go away
+// Elements of hashes and sets get deadlines and keep their values. The deadlines can be removed
 // again.
 func TestElementDeadlines(t *testing.T) {
 	for key, c := range map[string]struct{ make, look []any }{
@@ -182,7 +182,7 @@ func TestElementDeadlines(t *testing.T) {
 	}
 }
 
-// A delay queue is shown with its jobs in their order, page by page.
+// A delay queue is shown with its jobs in order, page by page.
 func TestDelayQueue(t *testing.T) {
 	p := open(t, "")
 	for i := range 120 {
@@ -200,7 +200,7 @@ func TestDelayQueue(t *testing.T) {
 	p.wait("job-119")
 }
 
-// Limits are shown with their reservations, and what is left of those that are typed in.
+// Limits are shown with their reservations, and with the rest of a limit that is typed in.
 func TestLimitKey(t *testing.T) {
 	p := open(t, "")
 	p.run("KEYP.LIMIT", "TAKE", "api", 1, "WINDOW", 9, 1_000_000)
@@ -214,7 +214,7 @@ func TestLimitKey(t *testing.T) {
 	p.wait("5, whole in")
 }
 
-// A lease is shown with its holder and who waits.
+// A lease is shown with its holder and its waiters.
 func TestLeaseKey(t *testing.T) {
 	p := open(t, "")
 	lease, err := p.redis.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", "lease", "worker-1",
@@ -246,7 +246,7 @@ func TestLeaseKey(t *testing.T) {
 	p.gone("worker-1")
 }
 
-// What is shown as JSON is laid out without changing a part of it.
+// JSON is indented without any other change.
 func TestJSON(t *testing.T) {
 	p := open(t, "")
 	const json = `{"a":12345678901234567890, "b":[1.0,1e400,{}, "x\"[,"],"a":{"c":[ ]}}`
@@ -263,7 +263,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A selection has one deadline, or is deleted, after a question that counts it.
+// A selection of keys gets one deadline, or is deleted, after a question that contains their
+// number.
 func TestSelection(t *testing.T) {
 	p := open(t, "")
 	for i := range 3 {
@@ -297,7 +298,8 @@ func TestSelection(t *testing.T) {
 	p.gives("v", "GET", "stays")
 }
 
-// A user who may only read some keys is offered no change, and is shown why others are not.
+// A user who may only read some keys is offered no changes, and is told why other keys are not
+// shown.
 func TestReader(t *testing.T) {
 	p := open(t, "reader", "--requirepass", "secret",
 		"--user", "reader", "on", ">reader", "-@all", "+scan", "+type", "+pttl", "+strlen",
@@ -321,7 +323,7 @@ func TestReader(t *testing.T) {
 	p.wait("NOPERM")
 }
 
-// What would take very long to show is shown in part or as it is, and says so.
+// A value that would take very long to show is shown partly or unformatted, with a remark.
 func TestLongValues(t *testing.T) {
 	p := open(t, "")
 	deep := strings.Repeat("[", 12_000) + strings.Repeat("]", 12_000)
@@ -350,7 +352,7 @@ func TestLongValues(t *testing.T) {
 	p.wait("1 element")
 }
 
-// Deadlines that no date can say, and numbers that are no JavaScript number, are shown.
+// Deadlines beyond the range of dates, and numbers beyond those of JavaScript, are shown.
 func TestFarDeadline(t *testing.T) {
 	p := open(t, "")
 	p.run("SET", "far", "v", "PXAT", "9223372036854775000")

@@ -4,8 +4,8 @@ package browser
 
 import "testing"
 
-// The view of rules has policies, outboxes and the clock as they are, also when they change while
-// somebody looks, and names and patterns as text.
+// The view of rules shows policies, outboxes and the clock, and their changes while it is open. It
+// shows names and patterns as text.
 func TestRules(t *testing.T) {
 	p := open(t, "")
 	p.see("rules")
@@ -37,7 +37,7 @@ func TestRules(t *testing.T) {
 	p.wait("There is no outbox.")
 }
 
-// Who may not see a part of the rules does not.
+// A user sees only the parts of the rules that the user's rights allow.
 func TestRulesWithoutRights(t *testing.T) {
 	p := open(t, "looker", "--requirepass", "secret", "--user", "looker", "on", ">looker", "-@all",
 		"+info", "+keyp.policy|list")

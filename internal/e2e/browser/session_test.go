@@ -12,7 +12,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// An address that is damaged is said to be so, and the page goes on.
+// The page reports a damaged address, and continues.
 func TestDamagedAddress(t *testing.T) {
 	p := open(t, "")
 	p.run("SET", "k", "v")
@@ -40,17 +40,17 @@ func TestDamagedAddress(t *testing.T) {
 		p.wait("When keys expire")
 	}
 
-	// Base64 has slashes, which a link may have as they are.
+	// Base64 can contain slashes, and a link may have them unescaped.
 	p.run("SET", "\xff\xff\xff", "of bytes")
 	load("keys/0/" + base64.StdEncoding.EncodeToString([]byte("\xff\xff\xff")))
 	p.valueIs("of bytes")
 }
 
-// What a view throws is shown, and takes neither the other views nor the stream from the page.
+// An exception in a view is shown. It does not affect the other views or the stream of the page.
 func TestFailingView(t *testing.T) {
 	p := open(t, "")
 	p.wait("live")
-	// What is thrown on purpose is no complaint.
+	// The exception here is intended, so it must not count as a complaint.
 	js[bool](p, `(() => {
 		addEventListener("error", e => e.preventDefault());
 		const real = URLSearchParams;
@@ -72,8 +72,8 @@ func TestFailingView(t *testing.T) {
 	p.gone("broken here")
 }
 
-// Rights that are taken away or given are no longer offered, or are, once the page has asked again
-// who looks at it: when it is seen again, and when its connection comes back.
+// The page offers actions according to the user's current rights after it has asked for them again.
+// It asks when it becomes visible again, and when its connection comes back.
 func TestRightsChange(t *testing.T) {
 	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all",
 		"~*")

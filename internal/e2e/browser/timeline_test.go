@@ -14,7 +14,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// row waits until the table beside the bars has these rows, each with its counts.
+// row waits until the table next to the bars has these rows, each with its counts.
 func (p *page) row(rows ...string) {
 	p.t.Helper()
 	want, got := strings.Join(rows, "; "), ""
@@ -30,10 +30,10 @@ func (p *page) row(rows ...string) {
 	})
 }
 
-// spans is how many spans the address zooms in on.
+// spans returns how many spans the address zooms in on.
 func (p *page) spans() int { return js[int](p, `location.hash.split("span=").length - 1`) }
 
-// focus gives the chart of what is due the keys that are pressed.
+// focus gives the chart of deadlines the keyboard focus.
 func (p *page) focus() { js[bool](p, "document.querySelector('.chart.brush').focus(), true") }
 
 // withShift presses a key with Shift.
@@ -42,21 +42,22 @@ func (p *page) withShift(key string) {
 	p.key(key, func(e *input.DispatchKeyEventParams) { e.Modifiers |= shift })
 }
 
-// hourFrom is an hour of the calendar that begins some hours from now on, in Unix ms.
+// hourFrom returns the hour of the calendar that begins the given number of hours from now, in Unix
+// ms.
 func hourFrom(hours int64) (from, until int64) {
 	const hour = int64(time.Hour / time.Millisecond)
 	from = (time.Now().UnixMilli()/hour + hours) * hour
 	return from, from + hour
 }
 
-// offered are the databases of the timeline.
+// offered returns the databases that the timeline offers.
 func (p *page) offered() string {
 	return js[string](p,
 		"[...document.querySelectorAll('.head select option')].map(o => o.textContent).join()")
 }
 
-// knows0 opens the timeline and waits until the page knows that database 0 has keys: it lists those
-// of no other one.
+// knows0 opens the timeline and waits until the page knows that database 0 has keys. The page lists
+// keys only of databases that have some.
 func (p *page) knows0() {
 	p.t.Helper()
 	p.see("timeline/scale=day")
@@ -65,8 +66,8 @@ func (p *page) knows0() {
 	})
 }
 
-// A span of bars that is chosen is shown in finer ones with its keys, has an address, and there are
-// ways back.
+// A chosen span of bars is shown in finer bars, with its keys. The span has an address, and there
+// are ways back.
 func TestZoom(t *testing.T) {
 	p := open(t, "")
 	from, until := hourFrom(3)
@@ -83,7 +84,7 @@ func TestZoom(t *testing.T) {
 	})
 	js[bool](p, "document.querySelector('details.bars').open = true")
 
-	// By the mouse, the whole day.
+	// Select the whole day with the mouse.
 	p.drag(0, 0.99)
 	p.wait("5 keys from ")
 	p.row("4", "1")
@@ -98,7 +99,7 @@ func TestZoom(t *testing.T) {
 		t.Errorf("zoomed out, the address has %d spans: %s", n, js[string](p, "location.hash"))
 	}
 
-	// By an address, and on by keys: the first half of the hour.
+	// Open the hour by its address, and select its first half with the keyboard.
 	p.see(fmt.Sprintf("timeline/scale=hour&span=%d-%d", from, until))
 	p.wait("4 keys from ")
 	p.row("4")
@@ -122,7 +123,7 @@ func TestZoom(t *testing.T) {
 	p.gone("Zoom out")
 }
 
-// What is due is counted by patterns, of the names that a user may see.
+// Deadlines are counted by patterns, for the names that the user may see.
 func TestPatterns(t *testing.T) {
 	p := open(t, "watcher", "--requirepass", "secret",
 		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan",
@@ -149,15 +150,15 @@ func TestPatterns(t *testing.T) {
 	p.wait("At most 4 patterns")
 	p.row("1 1 0 1")
 
-	// The address has the patterns, also for what is due from now on.
+	// The address contains the patterns, also for deadlines from now on.
 	p.see("timeline/scale=day&match=b:*")
 	p.row("1 2")
 	p.see("timeline/scale=day")
 	p.row("4")
 }
 
-// What expired and how late is shown by the second, and by the minute whether the page was open or
-// not.
+// Past expiries and their delays are shown by the second. They are also shown by the minute,
+// whether the page was open at the time or not.
 func TestLately(t *testing.T) {
 	p := open(t, "")
 	p.wait("live")
@@ -173,8 +174,7 @@ func TestLately(t *testing.T) {
 	p.wait("keys a second")
 }
 
-// Who may not SELECT is offered no other database than 0, and the page asks for the keys of no
-// other.
+// A user without SELECT is offered only database 0, and the page asks only for the keys of that.
 func TestTimelineWithoutSelect(t *testing.T) {
 	p := open(t, "watcher", "--requirepass", "secret",
 		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan",
@@ -212,7 +212,7 @@ func TestTimelineWithoutSelect(t *testing.T) {
 	p.wait("secret")
 }
 
-// A span that is over and a pattern that the server does not take are said to be that.
+// The page explains that a span is over, or that the server refuses a pattern.
 func TestTimelineInWords(t *testing.T) {
 	p := open(t, "")
 	p.wait("live")

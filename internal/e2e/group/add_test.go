@@ -8,8 +8,8 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestAddBesideOneThatIsDown: a member is added while another one is down, which is named, and not
-// waited for.
+// TestAddBesideOneThatIsDown: a member can be added while another member is down. The command names
+// that member, and does not wait for it.
 func TestAddBesideOneThatIsDown(t *testing.T) {
 	g := group{members.New(t, 3)}
 	down := g.Follower()

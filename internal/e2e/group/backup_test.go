@@ -17,7 +17,7 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// appender has a client make one transaction after the other, each of which adds two keys and
+// appender makes a client run one transaction after the other. Each transaction adds two keys and
 // counts them.
 type appender struct {
 	t       *testing.T
@@ -48,7 +48,7 @@ func (g group) append(t *testing.T) *appender {
 	return a
 }
 
-// more waits until further transactions are acknowledged.
+// more waits until n more transactions are acknowledged.
 func (a *appender) more(n int64) {
 	a.t.Helper()
 	goal := a.written.Load() + n
@@ -61,7 +61,8 @@ func (a *appender) end() {
 	await.For(a.t, "the client ends", a.ended)
 }
 
-// prefix checks that a backup has all transactions up to one, which it gives, and nothing else.
+// prefix checks that a backup has all transactions up to some number, and nothing else. It returns
+// that number.
 func prefix(t *testing.T, file string) int64 {
 	t.Helper()
 	works(t, "backup", "verify", file)
@@ -90,7 +91,7 @@ func prefix(t *testing.T, file string) int64 {
 	return n
 }
 
-// term is the term in which a member leads; 0: it does not.
+// term returns the term in which a member leads, or 0 if it does not lead.
 func term(t *testing.T, s *testkit.Server) int64 {
 	t.Helper()
 	if members.Role(s) != "master" {
@@ -106,9 +107,9 @@ func term(t *testing.T, s *testkit.Server) int64 {
 	return n
 }
 
-// TestBackups: what a backup of a leader, of a follower, or of the directory of one that was killed
-// has is all that was written before one moment. It makes a server that is alone, which founds a
-// group again.
+// TestBackups: a backup of a leader, of a follower, or of the directory of a killed member has
+// everything that was written before one moment. A server restored from it is on its own, and can
+// found a group again.
 func TestBackups(t *testing.T) {
 	g := group{members.New(t, 3, "--cluster-log-size", "1mb")}
 	a, dir := g.append(t), t.TempDir()

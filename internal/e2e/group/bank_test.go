@@ -59,7 +59,7 @@ const transferScript = `
 	redis.call('RPUSH', KEYS[3], ARGV[2])
 	return 1`
 
-// transfer moves money by one server, and reports whether that was acknowledged.
+// transfer moves money through one server, and returns true if the transfer was acknowledged.
 func (b *bank) transfer(c *redis.Conn, rng *rand.Rand, id string) bool {
 	from, amount := rng.IntN(accounts), 1+rng.IntN(30)
 	to := (from + 1 + rng.IntN(accounts-1)) % accounts
@@ -78,7 +78,7 @@ func (b *bank) transfer(c *redis.Conn, rng *rand.Rand, id string) bool {
 	return err == nil
 }
 
-// visit connects to a server, which is not stopped, and calls use until it returns false.
+// visit connects to a server that is not stopped, and calls use until it returns false.
 func (b *bank) visit(s *testkit.Server, protocol int, use func(c *redis.Conn) bool) {
 	await.Pass(10 * time.Millisecond)
 	client := s.Client(protocol)
@@ -101,7 +101,8 @@ func (b *bank) visit(s *testkit.Server, protocol int, use func(c *redis.Conn) bo
 	delete(b.mu.visits, client)
 }
 
-// stop stops a server's process and ends the visits, which would wait for it.
+// stop stops a server's process with SIGSTOP. It also ends the visits to the server, which would
+// wait for it.
 func (b *bank) stop(s *testkit.Server) {
 	b.signal(s, syscall.SIGSTOP)
 	b.mu.Lock()
@@ -114,7 +115,7 @@ func (b *bank) stop(s *testkit.Server) {
 	}
 }
 
-// resume is the end of stop.
+// resume continues a process that stop has stopped.
 func (b *bank) resume(s *testkit.Server) {
 	b.signal(s, syscall.SIGCONT)
 	b.mu.Lock()
@@ -129,7 +130,7 @@ func (b *bank) signal(s *testkit.Server, signal syscall.Signal) {
 	}
 }
 
-// work makes transfers at whoever takes them.
+// work makes transfers at any server that accepts them.
 func (b *bank) work(teller int, rng *rand.Rand) {
 	for n, at := 0, teller; !b.over.Load(); at++ {
 		b.visit(b.Servers[at%len(b.Servers)], 2, func(c *redis.Conn) bool {
@@ -147,7 +148,7 @@ func (b *bank) work(teller int, rng *rand.Rand) {
 	}
 }
 
-// sum adds up all accounts as a server shows them; false: it does not answer.
+// sum adds up all accounts as a server shows them. ok is false if the server does not answer.
 func (b *bank) sum(c *redis.Conn) (sum int, ok bool) {
 	values, err := c.MGet(b.ctx, names()...).Result()
 	if err != nil {
@@ -164,7 +165,7 @@ func (b *bank) sum(c *redis.Conn) (sum int, ok bool) {
 	return sum, true
 }
 
-// supervise adds up at a server all the time, whether that leads or not.
+// supervise adds up the accounts at a server again and again, whether the server leads or not.
 func (b *bank) supervise(s *testkit.Server) {
 	for !b.over.Load() {
 		b.visit(s, 3, func(c *redis.Conn) bool {
@@ -188,8 +189,8 @@ func (b *bank) supervise(s *testkit.Server) {
 }
 
 // TestBank: money moves between accounts, by EXEC and by scripts, while leaders are killed and
-// stopped. The sum is the same in every read at each member, whoever leads; each transfer that was
-// acknowledged was made, each one once, and all balances are what the ledger says.
+// stopped. The sum is the same in every read at each member, whichever member leads. Each
+// acknowledged transfer was made exactly once, and all balances match the ledger.
 func TestBank(t *testing.T) {
 	b := &bank{group: group{members.New(t, 3)}, t: t, sums: map[*testkit.Server]*atomic.Int64{}}
 	b.ctx = t.Context() // not a wait's: the whole test may take longer
@@ -251,7 +252,7 @@ func TestBank(t *testing.T) {
 	t.Logf("%d transfers were acknowledged", b.moved.Load())
 }
 
-// progress waits until so many more transfers are acknowledged.
+// progress waits until n more transfers are acknowledged.
 func (b *bank) progress(n int64) {
 	b.t.Helper()
 	n += b.moved.Load()
@@ -260,7 +261,7 @@ func (b *bank) progress(n int64) {
 	})
 }
 
-// audit holds the accounts of a member against the ledger.
+// audit compares the accounts of a member with the ledger.
 func (b *bank) audit(s *testkit.Server) {
 	b.t.Helper()
 	conn := s.Client(2).Conn()

@@ -40,7 +40,7 @@ func newSmallDisks(t *testing.T) *smallDisks {
 	return g
 }
 
-// fill leaves no byte of a server's disk.
+// fill fills a server's disk completely.
 func (g *smallDisks) fill(s *testkit.Server) {
 	g.t.Helper()
 	f, err := os.Create(filepath.Join(g.disks[s], "ballast"))
@@ -64,7 +64,8 @@ func (g *smallDisks) free(s *testkit.Server) {
 	}
 }
 
-// write sets so many keys of 10 KB, and gives how many were acknowledged before the first error.
+// write sets keys with values of 10 KB. It returns how many were acknowledged before the first
+// error.
 func (g *smallDisks) write(c redis.Cmdable, from, to int) (acknowledged int, err error) {
 	value := strings.Repeat("v", 10_000)
 	for i := from; i < to; i++ {
@@ -75,8 +76,8 @@ func (g *smallDisks) write(c redis.Cmdable, from, to int) (acknowledged int, err
 	return to, nil
 }
 
-// TestFullDiskOfFollower: a follower whose disk is full is in nobody's way, and gets all when there
-// is room, be it killed meanwhile.
+// TestFullDiskOfFollower: a follower with a full disk does not affect the other members. It gets
+// all data once there is room, even if it is killed in between.
 func TestFullDiskOfFollower(t *testing.T) {
 	g := newSmallDisks(t)
 	c, s := g.Client(), g.Follower()
@@ -96,8 +97,8 @@ func TestFullDiskOfFollower(t *testing.T) {
 	g.Agree()
 }
 
-// TestFullDiskOfLeader: writes are refused with MISCONF, reads and deletions go on, and another one
-// that leads takes writes.
+// TestFullDiskOfLeader: writes are refused with MISCONF, while reads and deletions work. After
+// another member takes over, writes are accepted.
 func TestFullDiskOfLeader(t *testing.T) {
 	g := newSmallDisks(t)
 	c, s := g.Client(), g.Leader()
@@ -127,9 +128,9 @@ func TestFullDiskOfLeader(t *testing.T) {
 	g.Agree()
 }
 
-// TestFullDisksOfMajority: with the disks of all followers full nothing can be acknowledged, and
-// writes are refused in words; when there is room, all is there that was acknowledged, and what
-// waited is.
+// TestFullDisksOfMajority: while the disks of all followers are full, nothing can be acknowledged,
+// and writes are refused with a message. Once there is room, all acknowledged writes and the
+// waiting write are there.
 func TestFullDisksOfMajority(t *testing.T) {
 	g := newSmallDisks(t)
 	leader := g.Leader()

@@ -12,9 +12,9 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestExpiriesOverLeaders: keys and fields expire while leaders are killed. What a client has seen
-// as expired does not return, each expiry has one entry in the outbox, and all members have the
-// same in the end. KEYP_FAILOVERS is how often a leader is killed.
+// TestExpiriesOverLeaders: keys and fields expire while leaders are killed. A key or field that a
+// client has seen as expired does not return. Each expiry has one entry in the outbox, and in the
+// end all members have the same data. KEYP_FAILOVERS is the number of killed leaders.
 func TestExpiriesOverLeaders(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
@@ -26,8 +26,8 @@ func TestExpiriesOverLeaders(t *testing.T) {
 	const keys, hashes = 60, 30
 	want, twice := map[string]int{}, map[string]bool{}
 	for round := range max(2, int(testkit.Number(t, "KEYP_FAILOVERS", 0))) {
-		// The client repeats what has no reply. If it did so after the first deadline, a key may
-		// have expired twice.
+		// The client repeats a command without a reply. If that happened after the first deadline,
+		// a key could expire twice.
 		first := time.Now().Add(3 * time.Second)
 		at := func(i int) time.Time { return first.Add(time.Duration(i) * 20 * time.Millisecond) }
 		var names []string

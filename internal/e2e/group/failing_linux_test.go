@@ -19,15 +19,15 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// failure is how a disk fails under a running server.
+// failure is a way in which a disk fails under a running server.
 type failure struct {
 	says  string // what the log says of the failed operation
 	fails func(s *testkit.Server)
-	// When the server has ended, and before it starts again; nil: there is nothing to do.
+	// heals runs after the server has exited and before it starts again. It may be nil.
 	heals func(s *testkit.Server)
 }
 
-// TestWritesFail: no file of a member can be written any more.
+// TestWritesFail: files of a member can no longer be written.
 func TestWritesFail(t *testing.T) {
 	g := group{members.New(t, 3)}
 	g.diskFails(t, failure{says: "file too large", fails: func(s *testkit.Server) {
@@ -38,7 +38,7 @@ func TestWritesFail(t *testing.T) {
 	}})
 }
 
-// rarely skips a test but where servers are killed often.
+// rarely skips a test unless KEYP_KILLS is set.
 func rarely(t *testing.T) {
 	t.Helper()
 	if testkit.Number(t, "KEYP_KILLS", 0) == 0 {
@@ -46,7 +46,7 @@ func rarely(t *testing.T) {
 	}
 }
 
-// TestSyncsFail: no file of a member can be synced any more. Without strace it is skipped.
+// TestSyncsFail: files of a member can no longer be synced. Without strace the test is skipped.
 func TestSyncsFail(t *testing.T) {
 	rarely(t)
 	path, found := testkit.FindTool("strace")
@@ -90,8 +90,8 @@ func TestSyncsFail(t *testing.T) {
 	}})
 }
 
-// TestDiskDies: the kernel has given up the file system of a member. Nothing can be written, synced
-// or read, and what was not synced is lost.
+// TestDiskDies: the kernel has shut down the file system of a member. Nothing can be written,
+// synced or read, and unsynced data is lost.
 func TestDiskDies(t *testing.T) {
 	rarely(t)
 	const shutdown, withoutItsJournal = 0x8004587d, 2 // FS_IOC_SHUTDOWN, of which x/sys has none
@@ -122,9 +122,10 @@ func TestDiskDies(t *testing.T) {
 	}})
 }
 
-// diskFails has the disk of a follower fail, and that of a leader: where the others go on, and
-// where a majority needs the member. It ends, and says why; nothing is lost that was acknowledged,
-// also if who is left are that member, with a disk that works again, and one that was away.
+// diskFails makes the disk of a follower fail, and then that of a leader. It does so once while the
+// others can continue, and once while a majority needs the member. The member exits and reports the
+// reason. No acknowledged write is lost, even if only that member, with a working disk, and a
+// member that was away are left.
 func (g group) diskFails(t *testing.T, how failure) {
 	for _, whose := range []string{"a follower", "the leader"} {
 		for _, needed := range []bool{false, true} {

@@ -27,7 +27,7 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// group is a group of servers with clients at work.
+// group is a group of servers with working clients.
 type group struct{ *members.Group }
 
 // fill writes values of all kinds.
@@ -51,8 +51,8 @@ func fill(t *testing.T, c redis.Cmdable, from, to int) {
 	}
 }
 
-// TestGroup is a group's life: all members have what the leader was asked to do, whoever is killed,
-// stopped, removed or added.
+// TestGroup goes through the life of a group. All members have the data that the leader was asked
+// to write, even if members are killed, stopped, removed or added.
 func TestGroup(t *testing.T) {
 	g := group{members.New(t, 3)}
 	if out := g.Tool(append([]string{"create"}, g.Addrs()...)...); !strings.Contains(out,
@@ -80,7 +80,8 @@ func TestGroup(t *testing.T) {
 		t.Error("what was written after the kill is not there")
 	}
 
-	// A member that is removed serves nothing more; added again, without its keys, it gets all.
+	// A removed member serves no more commands. It is added again without its keys, and gets all
+	// data.
 	out := g.Tool("remove", first.Addr(), second.Addr())
 	if !strings.Contains(out, "is no member any more") {
 		t.Error(out)
@@ -118,7 +119,7 @@ func TestGroup(t *testing.T) {
 		t.Errorf("the digest was %s, and is %s", after, got)
 	}
 	for _, wrong := range [][]string{
-		// No member that works is removed, and nobody is added by mistake.
+		// A working member is not removed, and no member is added by mistake.
 		{leader.Addr(), leader.Addr(), lost.Addr()}, {leader.Addr(), strings.Repeat("0", 40),
 			"127.0.0.1:1"}, {leader.Addr(), strings.Repeat("0", 40)},
 	} {
@@ -132,7 +133,7 @@ func TestGroup(t *testing.T) {
 		t.Errorf("the status is\n%s", out)
 	}
 
-	// Who is left of a majority shows nobody as its leader, and nobody as well who is dead.
+	// A member without a majority shows no leader, neither itself nor a dead member.
 	leader = g.Leader()
 	for _, s := range g.Servers {
 		if s != leader {
@@ -149,7 +150,7 @@ func TestGroup(t *testing.T) {
 		t.Errorf("the status is\n%s", out)
 	}
 
-	// All at once.
+	// All members restart at once.
 	leader.Kill()
 	for _, s := range g.Servers {
 		s.Start()
@@ -161,7 +162,7 @@ func TestGroup(t *testing.T) {
 	g.Agree()
 }
 
-// counter has clients increment counters and push to lists, and notes what was acknowledged.
+// counter makes clients increment counters and push to lists, and records what was acknowledged.
 type counter struct {
 	t     *testing.T
 	stop  context.CancelFunc
@@ -178,8 +179,8 @@ func (g group) count(t *testing.T) *counter {
 	for i := range w.acked {
 		w.done.Go(func() {
 			for n := int64(1); ctx.Err() == nil; n++ {
-				// Of a command whose reply was lost nobody knows whether it was done. So each one
-				// sets what comes next.
+				// If the reply to a command is lost, it is not known whether the command ran. So
+				// each command sets the next value.
 				err := c.Set(ctx, fmt.Sprint("n", i), n, 0).Err()
 				switch {
 				case err == nil:
@@ -210,7 +211,7 @@ func (w *counter) end(c *redis.ClusterClient) {
 	}
 }
 
-// progress waits until each client has had further commands acknowledged.
+// progress waits until each client has got more acknowledgements.
 func (w *counter) progress() {
 	w.t.Helper()
 	var from [len(w.acked)]int64
@@ -227,8 +228,8 @@ func (w *counter) progress() {
 	})
 }
 
-// TestFailovers: nothing acknowledged is lost when leaders are killed, and none of them leads again
-// before it has what others did.
+// TestFailovers: no acknowledged write is lost when leaders are killed. A killed leader does not
+// lead again before it has the writes of the others.
 func TestFailovers(t *testing.T) {
 	g := group{members.New(t, 3)}
 	w, c := g.count(t), g.Client()
@@ -253,8 +254,8 @@ func TestFailovers(t *testing.T) {
 	g.Agree()
 }
 
-// TestFailoverTimes reports how long a client finds no leader when that is killed: KEYP_FAILOVERS
-// is how often. It asserts nothing about time.
+// TestFailoverTimes reports how long a client finds no leader after the leader is killed.
+// KEYP_FAILOVERS is the number of kills. The test asserts nothing about time.
 func TestFailoverTimes(t *testing.T) {
 	rounds := int(testkit.Number(t, "KEYP_FAILOVERS", 0))
 	if rounds == 0 {
@@ -298,14 +299,14 @@ func TestFailoverTimes(t *testing.T) {
 	}
 }
 
-// TestHandOver: a leader that is stopped, or that another one takes over from, loses nothing, and
-// clients see no error.
+// TestHandOver: a leader that is stopped, or replaced by another member, loses nothing, and clients
+// see no error.
 func TestHandOver(t *testing.T) {
 	g := group{members.New(t, 3)}
 	w, c := g.count(t), g.Client()
 	for i := range 3 {
 		w.progress()
-		// A follower that leads by itself by now refuses it.
+		// A follower that has become the leader in the meantime refuses the command.
 		await.Until(t, "another member takes over", func() bool {
 			return g.Follower().Client(2).Do(await.Context(t), "cluster", "failover").Err() == nil
 		})
@@ -330,8 +331,8 @@ func TestHandOver(t *testing.T) {
 	g.Agree()
 }
 
-// TestReadsAtFollowers: a client that has said READONLY reads at a follower, without what is due,
-// and never goes back in time.
+// TestReadsAtFollowers: a client that has sent READONLY can read at a follower. It never sees keys
+// that are due, and never goes back in time.
 func TestReadsAtFollowers(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
@@ -368,8 +369,8 @@ func TestReadsAtFollowers(t *testing.T) {
 	})
 }
 
-// TestPasswordOfGroup: the password that CONFIG SET requirepass gives the leader is that of all
-// members, also of the next leader.
+// TestPasswordOfGroup: if CONFIG SET requirepass sets a password at the leader, that is the
+// password of all members, including the next leader.
 func TestPasswordOfGroup(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx := await.Context(t)
@@ -397,8 +398,8 @@ func TestPasswordOfGroup(t *testing.T) {
 			return c.Ping(ctx).Err() == nil
 		})
 		await.Until(t, "each member refuses connections without it", func() bool {
-			// Who needs none accepts any.
-			// On a new connection.
+			// A server that needs no password accepts any, so this tries a new connection without
+			// one.
 			err := testkit.NewClient(t, &redis.Options{Addr: s.Addr()}).Ping(ctx).Err()
 			return err != nil && strings.HasPrefix(err.Error(), "NOAUTH ")
 		})
@@ -415,8 +416,8 @@ func TestPasswordOfGroup(t *testing.T) {
 	})
 }
 
-// TestTimeAsDataInGroup: leases, limits, delayed jobs, users, functions and policies go on at the
-// new leader.
+// TestTimeAsDataInGroup: leases, limits, delayed jobs, users, functions and policies continue at
+// the new leader.
 func TestTimeAsDataInGroup(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()

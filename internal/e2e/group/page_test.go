@@ -16,7 +16,7 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// page is what the sessions of docs/operate/group.md have made so far: the second one goes on where
+// page is the state of the sessions of docs/operate/group.md. The second session continues where
 // the first one ends.
 type page struct {
 	t       *testing.T
@@ -103,10 +103,10 @@ func (p *page) kill(jobs []string) {
 	}
 }
 
-// given replaces the page's ports.
+// given returns a Replacer for the page's ports.
 func (p *page) given() *strings.Replacer { return strings.NewReplacer(p.ports...) }
 
-// varies are parts of lines that differ each time.
+// varies has the parts of lines that differ in each run.
 var varies = []struct {
 	*regexp.Regexp
 	to string
@@ -117,11 +117,11 @@ var varies = []struct {
 	{
 		regexp.MustCompile(`(all of its entries are|its last entry is not|its last \d+ entries are not) known to be committed.*`),
 		"HOW MANY ARE COMMITTED"},
-	// In the order of their ports.
+	// The others are in the order of their ports.
 	{regexp.MustCompile(`in a group with .*`), "in a group with OTHERS"},
 }
 
-// same gives a text without what differs each time.
+// same returns a text without the parts that differ in each run.
 func same(text string) string {
 	for _, v := range varies {
 		text = v.ReplaceAllString(text, v.to)
@@ -129,7 +129,7 @@ func same(text string) string {
 	return text
 }
 
-// run has a command print what the page says.
+// run runs a command, which must print the text of the page.
 func (p *page) run(words []string, want string) {
 	p.t.Helper()
 	program := testkit.Binary(p.t)

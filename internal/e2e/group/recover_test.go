@@ -23,7 +23,7 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// keyp runs a subcommand to its end.
+// keyp runs a subcommand until it exits.
 func keyp(t *testing.T, args ...string) (status int, out string) {
 	t.Helper()
 	cmd := exec.CommandContext(await.Context(t), testkit.Binary(t), args...)
@@ -35,7 +35,7 @@ func keyp(t *testing.T, args ...string) (status int, out string) {
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// works has a subcommand succeed, and gives what it prints.
+// works runs a subcommand, which must succeed, and returns its output.
 func works(t *testing.T, args ...string) string {
 	t.Helper()
 	status, out := keyp(t, args...)
@@ -45,7 +45,7 @@ func works(t *testing.T, args ...string) string {
 	return out
 }
 
-// refuses has a subcommand fail, with words.
+// refuses runs a subcommand, which must fail with a message that contains words.
 func refuses(t *testing.T, words string, args ...string) string {
 	t.Helper()
 	status, out := keyp(t, args...)
@@ -55,10 +55,10 @@ func refuses(t *testing.T, words string, args ...string) string {
 	return out
 }
 
-// left is what keyp cluster recover says of a directory.
+// left is the state of a directory as keyp cluster recover reports it.
 type left struct{ last, term, unknown int }
 
-// behind reports whether another directory has more.
+// behind returns true if another directory has more.
 func (l left) behind(o left) bool { return l.term < o.term || l.term == o.term && l.last < o.last }
 
 var (
@@ -68,7 +68,7 @@ var (
 		`\nits last (entry is|(\d+) entries are) not known to be committed`)
 )
 
-// look asks what a directory has, which changes nothing.
+// look returns the state of a directory, without any change.
 func look(t *testing.T, dir, to string) (l left) {
 	t.Helper()
 	out := refuses(t, "nothing is done yet", "cluster", "recover", dir, to)
@@ -90,7 +90,7 @@ func look(t *testing.T, dir, to string) (l left) {
 	return l
 }
 
-// kill kills all members that run, at about the same time.
+// kill kills all running members at about the same time.
 func (g group) kill(t *testing.T) {
 	t.Helper()
 	running := slices.DeleteFunc(slices.Clone(g.Servers), func(s *testkit.Server) bool {
@@ -106,8 +106,8 @@ func (g group) kill(t *testing.T) {
 	}
 }
 
-// recovered destroys the directories of all servers but one, and makes a new group of what that one
-// has.
+// recovered destroys the directories of all servers except one, and makes a new group from that
+// one.
 func (g group) recovered(t *testing.T, from *testkit.Server) (made group, said string) {
 	t.Helper()
 	for _, s := range g.Servers {
@@ -124,7 +124,7 @@ func (g group) recovered(t *testing.T, from *testkit.Server) (made group, said s
 	return group{members.From(t, to, 3)}, said
 }
 
-// lease takes a lease, and gives its token.
+// lease acquires a lease and returns its token.
 func lease(t *testing.T, c *redis.ClusterClient, name string) int64 {
 	t.Helper()
 	got, err := c.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", name, "me", 3_600_000).Slice()
@@ -138,7 +138,7 @@ func lease(t *testing.T, c *redis.ClusterClient, name string) int64 {
 	return token
 }
 
-// ask gives a command's reply.
+// ask runs a command and returns its reply.
 func ask(t *testing.T, c *redis.ClusterClient, args ...any) any {
 	t.Helper()
 	got, err := c.Do(await.Context(t), args...).Result()
@@ -148,16 +148,16 @@ func ask(t *testing.T, c *redis.ClusterClient, args ...any) any {
 	return got
 }
 
-// pop takes the next job of the queue jobs for an hour.
+// pop takes the next job of the queue jobs, invisible to others for an hour.
 func pop(t *testing.T, c *redis.ClusterClient) (id, receipt string, deliveries int64) {
 	t.Helper()
 	job := ask(t, c, "KEYP.DELAY", "POP", "jobs", "VISIBILITY", 3_600_000).([]any)[0].([]any)
 	return job[0].(string), job[2].(string), job[3].(int64)
 }
 
-// TestRecover: all members are killed under load and two disks are lost. What was acknowledged is
-// in the new group if the disk that is left is the one with the longest log; deadlines are what
-// they were, and tokens go on.
+// TestRecover: all members are killed under load, and two disks are lost. If the remaining disk has
+// the longest log, the new group has all acknowledged writes. Deadlines are unchanged, and new
+// tokens are higher than the old ones.
 func TestRecover(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
@@ -204,9 +204,8 @@ func TestRecover(t *testing.T) {
 	made.Agree()
 }
 
-// TestRecoverTimed: what has a time of its own has the same one in the new group: leases,
-// reservations, jobs, and entries that age. Who has a token, a receipt or a reservation goes on
-// with it.
+// TestRecoverTimed: leases, reservations, jobs, and entries that age keep their times in the new
+// group. Clients can go on using their tokens, receipts and reservations.
 func TestRecoverTimed(t *testing.T) {
 	g := group{members.New(t, 3)}
 	c := g.Client()
@@ -279,8 +278,8 @@ func TestRecoverTimed(t *testing.T) {
 	made.Agree()
 }
 
-// TestRecoverOlder: the disk that is left is one that lacks what the others have acknowledged
-// without it. The tool says so, and gives all that it has.
+// TestRecoverOlder: the remaining disk lacks some writes that the other members acknowledged
+// without it. The tool reports that, and recovers everything the disk has.
 func TestRecoverOlder(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
@@ -321,7 +320,7 @@ func TestRecoverOlder(t *testing.T) {
 	}
 }
 
-// TestMembersTools: what other tools do with the directory of a member.
+// TestMembersTools runs other tools on the directory of a member.
 func TestMembersTools(t *testing.T) {
 	g := group{members.New(t, 3)}
 	c, dir := g.Client(), t.TempDir()
@@ -367,8 +366,8 @@ func TestMembersTools(t *testing.T) {
 	}
 }
 
-// damage changes a byte of a text that the log in a directory has. The segment that has it depends
-// on how often the member started.
+// damage changes a byte of a text in the log of a directory. The segment with the text depends on
+// how often the member started.
 func damage(t *testing.T, dir, of string) {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(dir, "wal-*.log"))

@@ -12,7 +12,7 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestRefused: who cannot become a member learns why, at once.
+// TestRefused: if a server cannot become a member, the tool reports the reason at once.
 func TestRefused(t *testing.T) {
 	secret := func(text string) string {
 		path := filepath.Join(testkit.MemoryDir(t), "secret")

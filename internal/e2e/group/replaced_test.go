@@ -9,8 +9,8 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestDiskIsReplaced: a member whose directory is gone starts empty, and takes its own place when
-// it is added.
+// TestDiskIsReplaced: a member whose directory is lost starts empty, and gets its old place when it
+// is added.
 func TestDiskIsReplaced(t *testing.T) {
 	g := group{members.New(t, 3)}
 	c := g.Client()

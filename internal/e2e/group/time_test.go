@@ -16,8 +16,9 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestClocksApart: the clocks of three servers are hours apart. What is left of a key is what it
-// was given less the time since, at each member and whichever one leads; INFO shows who is off.
+// TestClocksApart: the clocks of three servers are hours apart. At each member, and whichever
+// member leads, the remaining time of a key is its time to live minus the time since. INFO shows
+// the members whose clocks are off.
 func TestClocksApart(t *testing.T) {
 	g := members.New(t, 3)
 	ctx := t.Context()
@@ -81,7 +82,7 @@ func TestClocksApart(t *testing.T) {
 		await.Until(t,
 			"time is guarded under a member whose clock is apart, and under no other one",
 			func() bool {
-				// Once it serves.
+				// The new leader answers only once it serves.
 				leader := g.Leader()
 				info, err := leader.Client(2).Do(ctx, "KEYP.CLOCK", "INFO").Slice()
 				return err == nil && (info[1] == "guarded") == (offsets[leader] != 0)

@@ -16,11 +16,11 @@ import (
 // apart is a group whose members' clocks are hours apart.
 //
 // The group's time is that of the founder's clock, whichever member leads. A failover may set it
-// back by some ms, for the time that the leader's last message took. It is right again when the
-// founder leads again, and nothing sets it ahead. Nobody knows that difference. So before and after
-// each operation the test asks the leader for its time, over the connection of the operation. That
-// is one process, whose time never goes back. Each reply must be near the founder's clock, and so
-// not of another member's.
+// back by some ms: the time that the leader's last message took. It is right again when the founder
+// leads again, and nothing sets it ahead. The exact difference is not known. So before and after
+// each operation the test asks the leader for its time, over the connection of the operation. A
+// connection leads to one process, whose time never goes back. Each reply must be near the time of
+// the founder's clock, and so far from those of the other members.
 type apart struct {
 	t      *testing.T
 	offset int64 // of the founder's clock from this machine's, in ms
@@ -28,21 +28,22 @@ type apart struct {
 }
 
 const (
-	// apartBy is how far clocks are apart: further than lifetime, so that what is to live so long
-	// is gone at a member that goes by its own clock, if that is ahead.
+	// apartBy is the difference between clocks. It is longer than lifetime: if a member used its
+	// own clock, and that is ahead, keys with that lifetime would expire too early.
 	apartBy  = 3 * time.Hour
 	lifetime = time.Hour
-	// standing is a key with a deadline that no test reaches: the leader's time is that less what
-	// is left.
+	// standing is a key with a deadline that no test reaches. The leader's time is this deadline
+	// minus the remaining time.
 	standing    = "standing"
 	standingDue = 4_102_444_800_000
-	// Ms by which roundings may set a group's time ahead, over the failovers of a history.
+	// roundingMost is the largest sum, in ms, by which rounding may set a group's time ahead over
+	// the failovers of a history.
 	roundingMost = 20
 )
 
-// newApart draws whose clock is ahead and whose behind, and gives the arguments of the members, of
-// which the first one founds the group. Who has just started, and has not heard of the group's
-// time, shows nothing.
+// newApart draws the member whose clock is ahead and the one whose clock is behind. It returns the
+// arguments of the members, of which the first one founds the group. A member that has just started
+// serves no data until it knows the group's time.
 func newApart(t *testing.T, rng *rand.Rand) (a *apart, args [][]string) {
 	a = &apart{t: t}
 	for i, by := range rng.Perm(3) {
@@ -63,12 +64,12 @@ func (a *apart) begin(g *members.Group) {
 	}
 }
 
-// latest is the last instant that the group's time may have reached.
+// latest returns the latest time that the group may have reached.
 func (a *apart) latest(at time.Time) int64 { return at.UnixMilli() + a.offset + roundingMost }
 
-// now asks for the time of the leader, and says whether that has replied. It is at most what a
-// failover may change ahead of the founder's clock, and not further behind than any message may
-// take: clocks are apart by far more.
+// now asks the leader for its time. ok is false if the leader does not reply. The time may be ahead
+// of the founder's clock only by the change that a failover may cause. It may be behind only by the
+// time that a message may take. Clocks are apart by far more.
 func (a *apart) now(conn *redis.Conn) (ms int64, ok bool) {
 	asked := time.Now()
 	left, err := conn.Do(ctx, "PTTL", standing).Int64()
@@ -87,15 +88,15 @@ func (a *apart) now(conn *redis.Conn) (ms int64, ok bool) {
 	return ms, true
 }
 
-// ledBy are the first and the last instant at which a call can have run, by the time of the leader;
-// 0: it has not been asked.
+// ledBy has the first and the last time at which a call can have run, by the leader's clock. Both
+// are 0 if the leader was not asked.
 type ledBy struct{ from, to int64 }
 
 func (l ledBy) is() bool { return l.from != 0 }
 
-// ask sends an operation, and says whether it did: not if the leader's time is to be known, and the
-// server does not lead. known is what the time was before, over this connection, 0: nobody has
-// asked yet.
+// ask sends an operation, and returns true if it has done so. It does not send the operation if it
+// needs the leader's time and the server does not lead. known is the time that the leader last
+// reported over this connection, or 0.
 func (c *roaming) ask(conn *redis.Conn, op *call,
 	known *int64) (o outcome, from, to time.Time, asked bool) {
 	a := c.f.apart
@@ -117,7 +118,8 @@ func (c *roaming) ask(conn *redis.Conn, op *call,
 	return o, from, to, true
 }
 
-// lives is for how long live what clients count and what probes set, 0: for ever.
+// lives returns the time to live of the counter's key and of the keys that probes set, or 0 for no
+// deadline.
 func (f *failovers) lives() time.Duration {
 	if f.apart == nil {
 		return 0

@@ -7,10 +7,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestChecker proves that what must not happen is found, and what may is not.
+// TestChecker: the checker detects histories that must not happen, and accepts those that may.
 func TestChecker(t *testing.T) {
 	const ms = 1_000_000
-	// op runs from from to to, in ms of both clocks; without replies it is lost.
+	// op returns an operation that runs between from and to, in ms of both clocks. Without replies
+	// the operation is lost.
 	op := func(from, to int64, way string, commands []command, replies ...any) porcupine.Operation {
 		return porcupine.Operation{
 			Input:  call{way: way, commands: commands, from: from, to: to},
@@ -28,8 +29,8 @@ func TestChecker(t *testing.T) {
 		return []command{{verb: verb, data: a}, {verb: verb, key: 1, data: b}}
 	}
 	type history []porcupine.Operation
-	// under puts a history under the rules, with an outbox that has entries of the first key, and
-	// all of those.
+	// under moves a history to the given key, and gives it an outbox with these entries. It adds
+	// the check that all of them have been reported.
 	under := func(key int, list []expiry, h history) history {
 		var box outbox
 		box[key] = list

@@ -20,14 +20,13 @@ import (
 var ctx = context.Background()
 
 const (
-	// Keys are divided into groups. When a server is killed, some operations are left
-	// without a reply. The search for an order tries all orders of those of a group, so a group
-	// must have few.
+	// Keys are divided into groups. When a server is killed, some operations get no reply. The
+	// search tries all orders of these operations within a group, so a group must have few.
 	groups  = 5
 	clients = 16
 )
 
-// recorder has the history of all clients. Its clock is the test's monotonic one.
+// recorder records the history of all clients. Its clock is the test's monotonic one.
 type recorder struct {
 	mu      sync.Mutex
 	history []porcupine.Operation
@@ -45,24 +44,25 @@ func (r *recorder) add(client int, c call, o outcome, from, to time.Time) {
 	})
 }
 
-// size is how many operations have ended.
+// size returns the number of completed operations.
 func (r *recorder) size() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.history)
 }
 
-// workload is what a client does.
+// workload decides what a client sends.
 type workload interface {
-	// draw gives the i-th command of a client's next operation, which is a command of its own, or
-	// part of a transaction or of a script (way). Each value has the number of the client that
-	// wrote it.
+	// draw returns the i-th command of a client's next operation. The operation is a single
+	// command, or a transaction or script of several (way). Each value contains the number of the
+	// client that wrote it.
 	draw(c *client, group int, way string, i int) command
-	// words are a command as it is sent.
+	// words returns a command as it is sent.
 	words(group int, cmd command) []any
-	// read gives a reply, which is no error, as the model compares it.
+	// read converts a reply that is no error to the form that the model compares.
 	read(group int, cmd command, reply any) any
-	// first prepares each group, if it needs that, and last reads all that it has.
+	// first returns commands that prepare each group, if necessary. last returns commands that read
+	// all its data.
 	first() []command
 	last() []command
 }
@@ -74,14 +74,15 @@ type client struct {
 	rng  *rand.Rand
 	rec  *recorder
 	sent int
-	// inCluster: what is one transaction or script has keys of one slot.
+	// inCluster is true if the keys of a transaction or script must be in one slot.
 	inCluster bool
-	// lost is the operation that was under way when the server was killed, since.
+	// lost is the operation that was running when the server was killed, and since the time of its
+	// start.
 	lost  *call
 	since time.Time
 }
 
-// work sends operations until the server is gone.
+// work sends operations until the server is down.
 func (c *client) work(server *testkit.Server) {
 	pool := server.Client(2 + c.id%2)
 	defer pool.Close()
@@ -105,8 +106,8 @@ func (c *client) work(server *testkit.Server) {
 	}
 }
 
-// ended reports to the history the operation that was under way when the server ended. One
-// that was sent after that has reached nobody, and what changes nothing shows nothing.
+// ended adds the operation that was running when the server exited to the history. It leaves out an
+// operation that was sent later, which cannot have arrived, and one that only reads.
 func (c *client) ended(at time.Time) {
 	if c.lost != nil && c.since.Before(at) && c.writes(*c.lost) {
 		c.rec.add(c.id, *c.lost, outcome{lost: true}, c.since, at)
@@ -128,12 +129,11 @@ func (c *client) next() call {
 	return op
 }
 
-// reading are the commands that change nothing.
+// reading has the commands that change nothing.
 var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS",
 	"CHECK", "RANGE", "LEN", "HGETALL", "LRANGE", "SMEMBERS", "SCARD", "ZRANGE"}
 
-// writes says whether an operation may change something: under rules a read does, which slides a
-// deadline.
+// writes returns true if an operation may change something. Under rules a read may move a deadline.
 func (c *client) writes(op call) bool {
 	_, rules := c.workload.(ruled)
 	return rules || slices.ContainsFunc(op.commands, func(cmd command) bool {
@@ -168,7 +168,7 @@ func (c *client) exchange(conn *redis.Conn, op call) outcome {
 	return gather([]redis.Cmder{conn.Do(ctx, c.words(op.group, op.commands[0])...)})
 }
 
-// gather makes an outcome of replies: either all are there, or it is lost.
+// gather makes an outcome of replies. If any of them is missing, the operation is lost.
 func gather(cmds []redis.Cmder) (o outcome) {
 	for _, cmd := range cmds {
 		reply, err := cmd.(*redis.Cmd).Result()
@@ -186,7 +186,7 @@ func gather(cmds []redis.Cmder) (o outcome) {
 	return o
 }
 
-// keyName gives the name of a key of a group.
+// keyName returns the name of a key of a group.
 func keyName(group, key int) string {
 	if oneSlot(group) {
 		return fmt.Sprintf("{g%d}:k%d", group, key)
@@ -194,7 +194,7 @@ func keyName(group, key int) string {
 	return fmt.Sprintf("g%d:k%d", group, key)
 }
 
-// oneSlot says whether the keys of a group are in one slot.
+// oneSlot returns true if the keys of a group are in one slot.
 func oneSlot(group int) bool { return group%2 == 1 }
 
 const runAll = `
@@ -230,7 +230,7 @@ func (c *client) eval(conn *redis.Conn, op call) outcome {
 	return outcome{replies: replies}
 }
 
-// fail makes an error that no command of the model replies the reply of all.
+// fail sets all replies to an error that no command of the model returns.
 func (o outcome) fail(err error) outcome {
 	for i := range o.replies {
 		o.replies[i] = refusal(err.Error())

@@ -9,8 +9,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// collected is the workload of collections: by its key and group each one is a hash, a list, a set
-// or a sorted set. Fields, members and elements are few, and values are numbers.
+// collected is the workload of collections. The key and its group determine whether it is a hash, a
+// list, a set or a sorted set. There are few fields, members and elements, and values are numbers.
 type collected struct{}
 
 // collectionVerbs are the commands on each kind of collection.
@@ -21,12 +21,13 @@ var collectionVerbs = [...][]string{
 	{"ZADD", "ZINCRBY", "ZINCRBY", "ZREM", "ZRANGE", "ZPOPMIN"},
 }
 
-// kindOf is which kind of collection a key has.
+// kindOf returns the kind of collection at a key.
 func kindOf(group, key int) int { return (group + key) % len(collectionVerbs) }
 
 func (collected) first() []command { return nil }
 
-// last has the verb by which a key's collection is read whole, whichever it is.
+// last returns the commands that read all collections. Their verb is readAll, whatever the kind of
+// collection.
 func (collected) last() (list []command) {
 	for key := range groupKeys {
 		list = append(list, command{verb: readAll, key: key})
@@ -34,12 +35,12 @@ func (collected) last() (list []command) {
 	return list
 }
 
-// readAll stands for the command that reads all of a collection.
+// readAll is the verb for the command that reads all of a collection. verbOf replaces it.
 const readAll = "read all"
 
 var readersOfAll = [...]string{"HGETALL", "LRANGE", "SMEMBERS", "ZRANGE"}
 
-// verbOf is the command that is sent.
+// verbOf returns the name of the command to send.
 func (cmd command) verbOf(group int) string {
 	if cmd.verb == readAll {
 		return readersOfAll[kindOf(group, cmd.key)]
@@ -77,7 +78,7 @@ func (collected) words(group int, cmd command) []any {
 	return words
 }
 
-// read has one text for a reply in either protocol or from a script: pairs are in the order of
+// read returns the same text for replies in either protocol and from scripts. Pairs are sorted by
 // their names.
 func (collected) read(group int, cmd command, reply any) any {
 	switch cmd.verbOf(group) {
@@ -95,7 +96,7 @@ func (collected) read(group int, cmd command, reply any) any {
 	return reply
 }
 
-// flat lists the texts that are in a reply, at any depth.
+// flat lists the texts in a reply, at any depth.
 func flat(reply any) (list []string) {
 	switch r := reply.(type) {
 	case []any:
@@ -126,7 +127,7 @@ func pairsOf(reply any) string {
 	return inOrder(pairs)
 }
 
-// collections is the state of a group: what reading all of each key replies.
+// collections is the state of a group: the replies to commands that read all of each key.
 type collections [groupKeys]string
 
 var collectionModel = (&porcupine.NondeterministicModel{
@@ -154,7 +155,7 @@ var collectionModel = (&porcupine.NondeterministicModel{
 	DescribeState: func(s any) string { return fmt.Sprintf("%q", s) },
 }).ToModel()
 
-// apply runs a command, and gives its reply as collected.read does.
+// apply runs a command, and returns its reply in the form of collected.read.
 func (s *collections) apply(group int, cmd command) any {
 	verb, all := cmd.verbOf(group), &s[cmd.key]
 	switch verb {
@@ -213,7 +214,7 @@ func applyToSet(all *string, verb, data string) any {
 	return int64(1)
 }
 
-// applyToPairs is for hashes and sorted sets.
+// applyToPairs runs commands on hashes and sorted sets.
 func applyToPairs(all *string, verb, name string, n int64) any {
 	list := elements(*all)
 	i, there := slices.BinarySearchFunc(list, name, func(pair, name string) int {
@@ -234,7 +235,7 @@ func applyToPairs(all *string, verb, name string, n int64) any {
 		if len(list) == 0 {
 			return ""
 		}
-		// The first by name of several.
+		// If several members have the least score, the first by name is taken.
 		least := slices.MinFunc(list, func(a, b string) int { return int(valueOf(a) - valueOf(b)) })
 		*all = inOrder(slices.DeleteFunc(list, func(pair string) bool { return pair == least }))
 		return least
@@ -265,7 +266,7 @@ func valueOf(pair string) int64 {
 	return n
 }
 
-// elements are those of a text that reading all replies.
+// elements splits a text, as reading a whole collection returns it, into its elements.
 func elements(all string) []string {
 	if all == "" {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestCollectionModel proves that the model of collections explains what they reply, and refuses
-// what is near to that.
+// TestCollectionModel: the model of collections accepts right replies, and refuses similar wrong
+// ones.
 func TestCollectionModel(t *testing.T) {
 	type step struct {
 		verb, data string

@@ -12,19 +12,19 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// delayed is the workload of delay queues. It knows the receipts that its client was given, stale
-// ones among them.
+// delayed is the workload of delay queues. It knows the receipts that its client has got, including
+// stale ones.
 type delayed struct {
 	receipts [groups][groupKeys][]receipt
 }
 
-// receipt is of one delivery.
+// receipt identifies one delivery.
 type receipt struct {
 	number int64
 	job    int
 }
 
-// jobOptions are what only commands on delay queues have.
+// jobOptions are the options of commands on delay queues.
 type jobOptions struct {
 	job int
 	due int64 // 0: ttl ms from now
@@ -37,7 +37,7 @@ const (
 	hourMs       = 3_600_000
 )
 
-// delivery is a job in the reply to POP. The receipt of one that was removed at once is 0.
+// delivery is a job in the reply to POP. The receipt is 0 if the job was removed at once.
 type delivery struct {
 	receipt
 	payload    string
@@ -187,9 +187,9 @@ func readReceipt(id, text any) receipt {
 	return receipt{n, job}
 }
 
-// TestDelaysLinearizable has clients add, take, acknowledge, give back and cancel jobs while the
-// server is killed and its clock steps: there is one order of all that, over all kills, in which
-// each job is delivered when it is due and in its turn, and only its last receipt is valid.
+// TestDelaysLinearizable: clients add, take, acknowledge, give back and cancel jobs, while the
+// server is killed and its clock steps. One order explains all replies, across all kills. In that
+// order each job is delivered when it is due and in its turn, and only its last receipt is valid.
 func TestDelaysLinearizable(t *testing.T) {
 	check(t, delays)
 }
@@ -198,39 +198,40 @@ var delays = trial{model: delayModel, fresh: func() workload {
 	return &delayed{}
 }, verbs: delayVerbs, steps: true}
 
-// jobCell is a job. It is due from lo to hi, in Unix ms. Of jobs that are due at once the one with
-// the lower rank comes first.
+// jobCell is a job. It is due between lo and hi, in Unix ms. Of jobs that are due at the same time,
+// the one with the lower rank comes first.
 type jobCell struct {
 	there      bool
 	payload    string
 	lo, hi     int64
 	rank       int
 	deliveries int64
-	// 0: nobody has it; negative: only its reply, which was lost, had it, and it is above
-	// notBelow(receipt).
+	// receipt is 0 if no client holds the job. It is negative if the reply with the receipt was
+	// lost. The receipt is then higher than notBelow(receipt).
 	receipt int64
 }
 
-// lostReceipt is a receipt whose reply was lost.
+// lostReceipt is the receipt of a delivery whose reply was lost.
 const lostReceipt = -1
 
-// lostAfter is a lost receipt that came after another one, and notBelow gives that one.
+// lostAfter returns the value of a lost receipt that came after receipt last. notBelow returns that
+// last receipt.
 func lostAfter(last int64) int64   { return lostReceipt - last }
 func notBelow(receipt int64) int64 { return lostReceipt - receipt }
 
-// queueCell is a key; last is the highest receipt that a reply had.
+// queueCell is the state of a key. last is the highest receipt in any reply.
 type queueCell struct {
 	jobs [jobIDs]jobCell
 	last int64
 }
 
-// delayGroup is a group.
+// delayGroup is the state of a group.
 type delayGroup struct {
 	queues [groupKeys]queueCell
 	moment
 }
 
-// delayBranch is a state in which an operation runs, at an instant from from to to.
+// delayBranch is a state in which an operation runs, at some time between from and to.
 type delayBranch struct {
 	delayGroup
 	from, to int64
@@ -280,7 +281,7 @@ func (s delayGroup) after(c call, o outcome) (next []delayGroup) {
 	return next
 }
 
-// order numbers the ranks from 1.
+// order renumbers the ranks from 1.
 func (q *queueCell) order() {
 	var ranks []int
 	for _, j := range q.jobs {
@@ -303,7 +304,7 @@ func (q *queueCell) count() (n int64) {
 	return n
 }
 
-// runLost applies a command whose reply nobody has seen, and gives the states that it can lead to.
+// runLost applies a command whose reply was lost, and returns the possible states afterwards.
 func (b delayBranch) runLost(cmd command) (branches []delayBranch) {
 	if cmd.verb != "POP" {
 		b.run(cmd, nil)
@@ -323,7 +324,7 @@ func (b delayBranch) runLost(cmd command) (branches []delayBranch) {
 	return branches
 }
 
-// choices gives all sequences of up to n jobs that begin with those chosen.
+// choices returns all sequences of up to n jobs that begin with the chosen ones.
 func choices(chosen []int, n int) (list [][]int) {
 	list = append(list, chosen)
 	for job := range jobIDs {
@@ -334,7 +335,7 @@ func choices(chosen []int, n int) (list [][]int) {
 	return list
 }
 
-// run applies a command, and says whether the reply is right.
+// run applies a command, and returns true if the reply can be right.
 func (b *delayBranch) run(cmd command, reply any) bool {
 	q := &b.queues[cmd.key]
 	j := &q.jobs[cmd.job]
@@ -380,14 +381,15 @@ func (b *delayBranch) run(cmd command, reply any) bool {
 	return ok
 }
 
-// precedes takes what follows from a job's standing before another one.
+// precedes narrows the bounds of two jobs, since the first one was delivered before the other. It
+// returns false if that is impossible.
 func (j *jobCell) precedes(next *jobCell) bool {
 	apart := bit(j.rank > next.rank)
 	j.hi, next.lo = min(j.hi, next.hi-apart), max(next.lo, j.lo+apart)
 	return j.lo <= j.hi && next.lo <= next.hi
 }
 
-// pop delivers these jobs, and says whether they are the right ones.
+// pop delivers these jobs, and returns true if they can be the right ones.
 func (b *delayBranch) pop(cmd command, jobs []delivery) bool {
 	q := &b.queues[cmd.key]
 	var last *jobCell
@@ -438,7 +440,7 @@ func (b *delayBranch) pop(cmd command, jobs []delivery) bool {
 	return true
 }
 
-// shows takes what a reply shows of all jobs, and says whether it can be right.
+// shows applies what a reply shows about all jobs, and returns true if the reply can be right.
 func (q *queueCell) shows(jobs []waiting) bool {
 	if int64(len(jobs)) != q.count() {
 		return false
@@ -466,7 +468,7 @@ func (q *queueCell) shows(jobs []waiting) bool {
 	})
 }
 
-// TestDelayChecker proves that what must not happen is found, and what may is not.
+// TestDelayChecker: the checker detects histories that must not happen, and accepts those that may.
 func TestDelayChecker(t *testing.T) {
 	const ms = 1_000_000
 	op := func(from, to int64, cmd command, replies ...any) porcupine.Operation {

@@ -9,7 +9,7 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// fault is what happens to a leader, until the function that is given ends it.
+// fault is a fault of a leader. do starts it and returns a function that ends it.
 type fault struct {
 	name string
 	do   func(f *failovers, s *testkit.Server) (end func())
@@ -42,11 +42,11 @@ var faults = []fault{
 	}},
 }
 
-// late is by how much messages come too late for a leader to stay one: more than an election takes,
-// so those of its term come amid the next one.
+// late is a delay of messages that makes a leader lose its role. It is longer than an election, so
+// messages of the leader's term arrive during the next term.
 const late = 1500 * time.Millisecond
 
-// lateness are faults of lines.
+// lateness has the faults of network lines.
 var lateness = []fault{
 	{"heard late", func(f *failovers, s *testkit.Server) func() {
 		f.g.SetLine(s, nil, members.Line{Delay: late})
@@ -66,8 +66,8 @@ var lateness = []fault{
 	}},
 }
 
-// weather draws a line for each direction between two members, none of which keeps a leader from
-// being one.
+// weather draws the delay of each line between two members. No line is so slow that a leader loses
+// its role.
 func (f *failovers) weather() {
 	for _, from := range f.g.Servers {
 		for _, to := range f.g.Servers {

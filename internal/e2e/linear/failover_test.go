@@ -23,24 +23,24 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestFailoversLinearizable has clients at work at whoever leads a group of three, while leaders
-// are killed, stopped for a while, cut off from the others or asked to hand over. All replies have
-// one order, those of a leader that did not know that it was one no more among them.
+// TestFailoversLinearizable: clients work with the leader of a group of three. Meanwhile leaders
+// are killed, stopped for a while, cut off from the others or asked to hand over. One order
+// explains all replies, including those of a leader that did not know that it had lost its role.
 func TestFailoversLinearizable(t *testing.T) {
 	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }},
 		killsByDefault*2)
 }
 
-// TestFailoversInBadNetworks does the same where each member hears each other one over a line of
-// its own, slow and late, and leaders are heard too late, or hear too late.
+// TestFailoversInBadNetworks does the same with a slow and late line between each pair of members.
+// Messages from leaders, or to leaders, come too late.
 func TestFailoversInBadNetworks(t *testing.T) {
 	checkFailovers(t, trial{model: model, fresh: func() workload {
 		return keyed{}
 	}, weather: true, faults: append(slices.Clone(lateness), faults...)}, killsByDefault*2)
 }
 
-// TestFailoversOfCollections does the same with hashes, lists, sets and sorted sets, over lines
-// that are slow and late.
+// TestFailoversOfCollections does the same with hashes, lists, sets and sorted sets, over slow and
+// late lines.
 func TestFailoversOfCollections(t *testing.T) {
 	checkFailovers(t, trial{model: collectionModel, fresh: func() workload {
 		return collected{}
@@ -54,23 +54,24 @@ func TestFailoversOfStreams(t *testing.T) {
 	}, weather: true}, killsByDefault)
 }
 
-// TestFailoversWithClocksApart does the same with strings in a group whose members' clocks are
-// hours apart: its time goes on over all failovers, whichever member leads, so no key goes before
-// its deadline, nor stays.
+// TestFailoversWithClocksApart does the same with strings, in a group whose members' clocks are
+// hours apart. The group's time continues across all failovers, whichever member leads. So no key
+// expires before its deadline or exists after it.
 func TestFailoversWithClocksApart(t *testing.T) {
 	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, apart: true},
 		killsByDefault*2)
 }
 
-// TestLeaseFailoversLinearizable does the same with leases, and has the clock of all members step
-// between the faults: a failover neither renews nor shortens a lease, and no token comes twice.
+// TestLeaseFailoversLinearizable does the same with leases, and makes the clocks of all members
+// step between the faults. A failover neither renews nor shortens a lease, and no token is granted
+// twice.
 func TestLeaseFailoversLinearizable(t *testing.T) { checkFailovers(t, leases, killsByDefault) }
 
 // TestDelayFailoversLinearizable does the same with delay queues.
 func TestDelayFailoversLinearizable(t *testing.T) { checkFailovers(t, delays, killsByDefault) }
 
-// checkFailovers makes histories of clients of a group whose leader has one fault after the other,
-// and checks them. KEYP_KILLS is half of the number of faults.
+// checkFailovers records and checks histories of clients of a group whose leader has one fault
+// after the other. KEYP_KILLS is half the number of faults.
 func checkFailovers(t *testing.T, what trial, byDefault int) {
 	rounds := int(testkit.Number(t, "KEYP_KILLS", 0)) * 2
 	if rounds == 0 {
@@ -95,7 +96,7 @@ func checkFailovers(t *testing.T, what trial, byDefault int) {
 	total.worth(t, what.verbs)
 }
 
-// failovers is a group with clients at work.
+// failovers is a group with working clients.
 type failovers struct {
 	t    *testing.T
 	what trial
@@ -104,11 +105,11 @@ type failovers struct {
 	g    *members.Group
 	rec  *recorder
 	team []*roaming
-	// away is the server that clients keep away from, as it has a fault.
+	// away is a server with a fault, which clients avoid.
 	away  atomic.Pointer[testkit.Server]
 	over  atomic.Bool
 	apart *apart // nil: the members' clocks agree
-	// marked is what "mark" has been set to.
+	// marked is the last value that was set for the key "mark".
 	marked atomic.Int64
 	seen   atomic.Int64 // how often the count was read at a member of any role
 	own    atomic.Int64 // the number of the last key of a probe
@@ -116,21 +117,21 @@ type failovers struct {
 		sync.Mutex
 		set  []string // keys that were acknowledged
 		lost []lostCall
-		// When a leader of a newer term than any before had committed something that was sent
-		// after.
+		// marks has the times at which a leader had committed a write that was sent after it had
+		// begun to lead, in a newer term than before.
 		marks []time.Time
 	}
 }
 
-// lostCall is an operation of which nobody knows whether it was done. Its entry, if there is one,
-// is of the term of a leader that is none any more: it comes before all of a later term or never.
+// lostCall is an operation of unknown outcome. If it has a log entry, the entry belongs to the term
+// of a former leader. So the entry comes before all entries of later terms, or never.
 type lostCall struct {
 	client     int
 	op         call
 	from, lost time.Time
 }
 
-// roaming is a client of a group.
+// roaming is a client that goes from member to member of a group.
 type roaming struct {
 	client
 	f     *failovers
@@ -138,7 +139,7 @@ type roaming struct {
 	count atomic.Int64
 }
 
-// visit is a client of one server.
+// visit has the connections of a client to one server.
 type visit struct {
 	s  *testkit.Server
 	mu struct {
@@ -148,7 +149,7 @@ type visit struct {
 	}
 }
 
-// dial is the client's Dialer.
+// dial is the Dialer of the client.
 func (v *visit) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 	if err != nil {
@@ -163,7 +164,7 @@ func (v *visit) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return c, nil
 }
 
-// end ends its connections, also while they are waited for.
+// end closes the visit's connections, even while the client waits for a reply.
 func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -197,7 +198,7 @@ func newFailovers(t *testing.T, what trial, rng *rand.Rand) *failovers {
 	return f
 }
 
-// run has one leader after the other fail.
+// run makes one leader after the other fail.
 func (f *failovers) run(first, rounds int) {
 	f.asLeader(f.team[0].workload.first())
 	var all sync.WaitGroup
@@ -251,8 +252,8 @@ func (f *failovers) run(first, rounds int) {
 	f.rec.place()
 }
 
-// step has the clocks of all members, of whom none has a fault, step by the same. The leader's is
-// the last one: it has the others follow their clocks.
+// step makes the clocks of all members step by the same amount, while none has a fault. The
+// leader's clock is the last one, as it makes the others follow.
 func (f *failovers) step() {
 	before := f.rec.offset()
 	offset := drawOffset(f.rng, before)
@@ -282,14 +283,14 @@ func (f *failovers) step() {
 	})
 }
 
-// enough waits until the clients have done something.
+// enough waits until the clients have done enough operations.
 func (f *failovers) enough() {
 	n := f.rec.size() + leastWork/2
 	await.Until(f.t, "the clients work", func() bool { return f.rec.size() >= n })
 }
 
-// newLeader waits until another member leads in a later term, ends the connections to the old
-// leader, and has the new one commit something.
+// newLeader waits until another member leads in a later term. It closes the clients' connections to
+// the old leader, and makes the new one commit a write.
 func (f *failovers) newLeader(old *testkit.Server, term int64) (leader *testkit.Server) {
 	f.t.Helper()
 	f.away.Store(old)
@@ -306,7 +307,7 @@ func (f *failovers) newLeader(old *testkit.Server, term int64) (leader *testkit.
 	return leader
 }
 
-// leave ends the visits of a server, and returns when nobody is there.
+// leave ends the visits at a server, and returns when no client is there.
 func (f *failovers) leave(s *testkit.Server) {
 	for _, c := range f.team {
 		looks := 0
@@ -326,7 +327,7 @@ func (f *failovers) leave(s *testkit.Server) {
 	}
 }
 
-// lead reports whether a server has committed something, as the leader.
+// lead returns true if a server has committed a write as the leader.
 func (f *failovers) lead(s *testkit.Server) bool {
 	c := s.Client(2)
 	defer c.Close()
@@ -341,7 +342,7 @@ func (f *failovers) lead(s *testkit.Server) bool {
 	return true
 }
 
-// epoch is the term in which a server sees its group, 0 if it does not say.
+// epoch returns the group's term according to a server, or 0 if the server does not reply.
 func epoch(s *testkit.Server) int64 {
 	c := s.Client(2)
 	defer c.Close()
@@ -352,7 +353,7 @@ func epoch(s *testkit.Server) int64 {
 	return n
 }
 
-// settle adds the operations that were lost to the history.
+// settle adds the lost operations to the history.
 func (f *failovers) settle() {
 	for _, l := range f.mu.lost {
 		i := slices.IndexFunc(f.mu.marks, func(m time.Time) bool { return m.After(l.lost) })
@@ -370,7 +371,7 @@ func (f *failovers) settle() {
 // last reads all keys.
 func (f *failovers) last() { f.asLeader(f.team[0].workload.last()) }
 
-// asLeader has whoever leads do commands for each group, while nobody else does anything.
+// asLeader runs commands for each group at the leader, while no other client runs.
 func (f *failovers) asLeader(commands []command) {
 	c := f.team[0]
 	var leader *testkit.Server
@@ -414,7 +415,7 @@ func (f *failovers) asLeader(commands []command) {
 	}
 }
 
-// lastOwn checks that all keys are there that probes have set.
+// lastOwn checks that all keys that probes have set exist.
 func (f *failovers) lastOwn() {
 	c := f.g.Client()
 	f.mu.Lock()
@@ -429,7 +430,7 @@ func (f *failovers) lastOwn() {
 	}
 }
 
-// roam sends operations to whoever takes them.
+// roam sends operations to any server that accepts them.
 func (c *roaming) roam() {
 	for i := c.id; !c.f.over.Load(); i++ {
 		s := c.f.g.Servers[i%len(c.f.g.Servers)]
@@ -440,7 +441,7 @@ func (c *roaming) roam() {
 	}
 }
 
-// visit sends operations to a server until that says that another one leads, or is gone.
+// visit sends operations to a server until the server is down or says that another one leads.
 func (c *roaming) visit(s *testkit.Server) {
 	v := &visit{s: s}
 	pool := testkit.NewClient(c.f.t, &redis.Options{Addr: s.Addr(), Protocol: 2 + c.id%2,
@@ -478,7 +479,7 @@ func (c *roaming) visit(s *testkit.Server) {
 	}
 }
 
-// elsewhere reports whether a server has refused an operation, as it does not lead, or does not
+// elsewhere returns true if a server has refused an operation because it does not lead, or does not
 // know whether it does.
 func elsewhere(o outcome) bool {
 	return slices.ContainsFunc(o.replies, func(reply any) bool {
@@ -489,7 +490,7 @@ func elsewhere(o outcome) bool {
 	})
 }
 
-// mark has the leader count, until stop is called.
+// mark makes the leader increase a counter until stop is called.
 func (f *failovers) mark(s *testkit.Server) (stop func()) {
 	var over atomic.Bool
 	var done sync.WaitGroup
@@ -507,7 +508,7 @@ func (f *failovers) mark(s *testkit.Server) (stop func()) {
 	}
 }
 
-// strange gives an error that is none of those that commands of the model reply.
+// strange returns a reply that is an error other than those of the model's commands.
 func (c *roaming) strange(o outcome) refusal {
 	var known []string
 	if _, ok := c.workload.(*streamed); ok {
@@ -524,8 +525,8 @@ func (c *roaming) strange(o outcome) refusal {
 	return ""
 }
 
-// watch reads the count at a server all the time, whether that leads or not: over one connection it
-// never goes back.
+// watch reads the counter at a server all the time, whether the server leads or not. Over one
+// connection the counter must never go back.
 func (f *failovers) watch(s *testkit.Server) {
 	for !f.over.Load() {
 		if c, err := await.Dial("tcp", s.Addr()); err == nil {
@@ -568,21 +569,22 @@ func (f *failovers) watchOver(c *await.Conn) {
 	}
 }
 
-// probe asks a server that does not lead any more, and may not know that yet, how far the count is,
-// and has it set keys of the probe's own: all the time, and without waiting for replies.
+// probe sends commands to a server that may no longer lead and not know that yet. It reads the
+// counter and sets keys of its own, all the time and without waiting for replies.
 type probe struct {
 	f    *failovers
 	conn *await.Conn
 	over atomic.Bool
 	done sync.WaitGroup
-	// The count that each reply has to have reached; below 0: the number of a key that was set.
+	// asked has the least counter that each reply must show. A negative value is the number of a
+	// key that was set.
 	asked chan int64
 	stale atomic.Int64
 
 	replies atomic.Int64
 }
 
-// newProbe begins to ask.
+// newProbe starts a probe.
 func newProbe(f *failovers, s *testkit.Server) *probe {
 	p := &probe{f: f, conn: s.Dial(), asked: make(chan int64, 100_000)}
 	p.done.Go(func() {
@@ -591,7 +593,7 @@ func newProbe(f *failovers, s *testkit.Server) *probe {
 		if ttl := f.lives(); ttl != 0 {
 			living = fmt.Sprint(" PX ", ttl.Milliseconds())
 		}
-		// The server answers all that was sent, and ends the connection.
+		// The server answers everything that was sent, and closes the connection.
 		defer func() { _ = p.conn.CloseWrite() }()
 		for !p.over.Load() && len(p.asked) < cap(p.asked)-1 {
 			p.asked <- f.marked.Load()
@@ -608,7 +610,7 @@ func newProbe(f *failovers, s *testkit.Server) *probe {
 	return p
 }
 
-// end ends it when all replies are there.
+// end stops the probe after all replies have arrived.
 func (p *probe) end() {
 	p.over.Store(true)
 	p.done.Wait()
@@ -620,7 +622,7 @@ func (p *probe) end() {
 	}
 }
 
-// read looks at the replies: those that are no refusals have to be new enough.
+// read checks the replies. Replies that are not refusals must be recent enough.
 func (p *probe) read() {
 	in := bufio.NewReader(p.conn)
 	for least := range p.asked {

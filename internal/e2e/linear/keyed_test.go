@@ -51,7 +51,8 @@ func (keyed) draw(c *client, _ int, _ string, i int) command {
 	return cmd
 }
 
-// words has EXPIRE for PEXPIRE in seconds.
+// words returns a command as it is sent. For a time in whole seconds it uses EXPIRE instead of
+// PEXPIRE.
 func (keyed) words(group int, cmd command) (words []any) {
 	words = []any{cmd.verb, keyName(group, cmd.key)}
 	switch {

@@ -9,13 +9,13 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// leased is the workload of leases. A client asks in the name of an owner that it shares with
-// others, and knows the tokens of the replies that it had.
+// leased is the workload of leases. A client acts for an owner that it shares with other clients.
+// It knows the tokens in the replies to it.
 type leased struct {
 	tokens [groups][groupKeys]int64
 }
 
-// grant is what ACQUIRE replies.
+// grant is the reply of ACQUIRE.
 type grant struct{ token, deadline int64 }
 
 const (
@@ -83,9 +83,9 @@ func (l *leased) read(group int, cmd command, reply any) any {
 	return grant{token, deadline}
 }
 
-// TestLeasesLinearizable has clients take, renew, check and release leases while the server is
-// killed and its clock steps: there is one order of all that, over all kills, in which one owner at
-// a time holds each, and its tokens grow.
+// TestLeasesLinearizable: clients acquire, renew, check and release leases, while the server is
+// killed and its clock steps. One order explains all replies, across all kills. In that order each
+// lease has one owner at a time, and its tokens increase.
 func TestLeasesLinearizable(t *testing.T) {
 	check(t, leases)
 }
@@ -94,8 +94,8 @@ var leases = trial{model: leaseModel, fresh: func() workload {
 	return &leased{}
 }, verbs: leaseVerbs, steps: true}
 
-// leaseCell is a key. Its deadline lies from lo to hi, in Unix ms. A token of 0 is one that nobody
-// knows: the reply was lost. last is the highest token of the key that a reply had.
+// leaseCell is the state of a key. Its deadline is between lo and hi, in Unix ms. A token of 0 is
+// unknown, since the reply was lost. last is the highest token of the key in any reply.
 type leaseCell struct {
 	owner       string // "": the lease is free
 	past        bool   // the clock has stepped since: the lease may have ended before
@@ -103,13 +103,13 @@ type leaseCell struct {
 	lo, hi      int64
 }
 
-// leaseGroup is a group.
+// leaseGroup is the state of a group.
 type leaseGroup struct {
 	cells [groupKeys]leaseCell
 	moment
 }
 
-// leaseBranch is a state in which an operation runs, at an instant from from to to.
+// leaseBranch is a state in which an operation runs, at some time between from and to.
 type leaseBranch struct {
 	leaseGroup
 	from, to int64
@@ -146,8 +146,8 @@ func (s leaseGroup) after(c call, o outcome) (next []leaseGroup) {
 	return next
 }
 
-// begin decides which of the leases that an operation is about have expired: where bounds leave
-// that open there is a branch for either.
+// begin decides which of the operation's leases have expired. If the bounds leave that open, there
+// is a branch for each case.
 func (s leaseGroup) begin(c call) []leaseBranch {
 	passed := s.passed(c)
 	for i := range s.cells {
@@ -183,7 +183,7 @@ func (s leaseGroup) begin(c call) []leaseBranch {
 	return slices.DeleteFunc(branches, func(b leaseBranch) bool { return b.from > b.to })
 }
 
-// run applies the commands, and says whether the replies are right.
+// run applies the commands, and returns true if the replies can be right.
 func (b *leaseBranch) run(c call, o outcome) bool {
 	ended := false
 	for i, cmd := range c.commands {
@@ -241,7 +241,7 @@ func bit(on bool) int64 {
 	return 0
 }
 
-// counts takes the instant from a deadline that counts from it.
+// counts narrows the time of the operation by a deadline that is ttl after that time.
 func (b *leaseBranch) counts(deadline, ttl int64) bool {
 	b.from, b.to = max(b.from, deadline-ttl), min(b.to, deadline-ttl)
 	return b.from <= b.to
@@ -293,7 +293,7 @@ func (b *leaseBranch) acquire(k *leaseCell, cmd command, reply any, lost bool) b
 	return true
 }
 
-// TestLeaseChecker proves that what must not happen is found, and what may is not.
+// TestLeaseChecker: the checker detects histories that must not happen, and accepts those that may.
 func TestLeaseChecker(t *testing.T) {
 	const ms = 1_000_000
 	op := func(from, to int64, way string, commands []command, replies ...any) porcupine.Operation {
@@ -313,8 +313,8 @@ func TestLeaseChecker(t *testing.T) {
 	none := []any{nil}
 	first := op(1, 1, "", acquire("a", 100), got(5, 101))
 	type history []porcupine.Operation
-	// in is an operation of the second regime of the clock, or (first is 0) of any instant about
-	// the step.
+	// in moves an operation to the second regime of the clock, after its step. If first is 0, the
+	// operation may run before or after the step.
 	in := func(first int, op porcupine.Operation, from, to int64) porcupine.Operation {
 		c := op.Input.(call)
 		c.from, c.to = from, to

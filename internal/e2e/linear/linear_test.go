@@ -20,17 +20,19 @@ import (
 )
 
 const (
-	// killsByDefault is how often servers are killed in all; KEYP_KILLS changes it.
+	// killsByDefault is the total number of kills. KEYP_KILLS changes it.
 	killsByDefault = 2
-	// killsEach is how often within one history.
+	// killsEach is the number of kills in one history.
 	killsEach = 4
-	// leastWork is how many operations there are before each kill, at least.
+	// leastWork is the least number of operations before each kill.
 	leastWork = 300
-	// lastShown is how many operations a failure shows before the place where it is stuck.
+	// lastShown is the number of operations that a failure shows before the point where the search
+	// is stuck.
 	lastShown = 10
 )
 
-// settings are those of the servers, in turn. Replies wait for the log in all of them.
+// settings has the servers' settings, which are used in turn. In all of them replies wait for the
+// log.
 var settings = [][]string{
 	{"--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"},
 	{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--maxmemory", "1mb",
@@ -38,8 +40,8 @@ var settings = [][]string{
 	{"--wal-segment-size", "1mb"},
 }
 
-// TestLinearizable puts clients to work on few keys while the server is killed and started again.
-// It checks that all replies, over all kills, can be explained by one order.
+// TestLinearizable: clients use few keys while the server is killed and started again. One order
+// must explain all replies, across all kills.
 func TestLinearizable(t *testing.T) {
 	total := check(t, trial{model: model, fresh: func() workload { return keyed{} }})
 	if total.operations == 0 || total.misses == 0 {
@@ -47,8 +49,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// TestRulesLinearizable does the same under policies and outboxes. Each expiry in the order of all
-// operations has one entry, of its value and deadline, and no entry is left over.
+// TestRulesLinearizable does the same under policies and outboxes. Each expiry in the order has one
+// entry, with its value and deadline, and no entry is left over.
 func TestRulesLinearizable(t *testing.T) {
 	fresh := func() workload { return ruled{} }
 	check(t, trial{model: model, fresh: fresh, verbs: []string{allReported}})
@@ -61,21 +63,21 @@ func TestStreamsLinearizable(t *testing.T) {
 	}, verbs: streamVerbs})
 }
 
-// trial is what clients do, and what explains their replies.
+// trial has the workload of the clients and the model that explains their replies.
 type trial struct {
 	model porcupine.Model
 	fresh func() workload // of a client
 	verbs []string        // each of them must have found something to do
 	steps bool            // the clock of the servers steps
-	// Of groups: the leaders' faults, nil for the usual ones, whether lines between members change
-	// before each, and whether their clocks are hours apart.
+	// These fields are for groups. faults has the leaders' faults, nil for the usual ones. weather
+	// is true if the lines between members change before each fault. apart is true if the members'
+	// clocks are hours apart.
 	faults  []fault
 	weather bool
 	apart   bool
 }
 
-// check makes histories, and checks them; further ones until each of the verbs has found something
-// to do.
+// check records and checks histories. It continues until each of the verbs has had an effect.
 func check(t *testing.T, what trial) (total tally) {
 	total.done = map[string]int{}
 	kills := testkit.Number(t, "KEYP_KILLS", killsByDefault)
@@ -99,12 +101,12 @@ func check(t *testing.T, what trial) (total tally) {
 	return total
 }
 
-// searchMost bounds a search. Most take milliseconds; where many operations overlap, as on a
-// machine that is slow, or their replies were lost, one may take longer than anybody waits. Such a
-// history is not decided.
+// searchMost is the limit of a search. Most searches take milliseconds. A search takes too long if
+// many operations overlap, as on a slow machine, or if many replies are lost. Such a history stays
+// undecided.
 const searchMost = 20 * time.Second
 
-// explain looks for an order that explains all replies.
+// explain searches for an order that explains all replies.
 func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation,
 	seed uint64, total *tally) {
 	t.Helper()
@@ -122,8 +124,8 @@ func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation,
 	}
 }
 
-// stuck says, for each group without an order that explains all replies, where the longest one
-// ends.
+// stuck describes, for each group without an order that explains all replies, where the longest
+// partial order ends.
 func stuck(model porcupine.Model, info porcupine.LinearizationInfo,
 	history []porcupine.Operation) string {
 	var b strings.Builder
@@ -163,20 +165,20 @@ func stuck(model porcupine.Model, info porcupine.LinearizationInfo,
 	return b.String()
 }
 
-// tally is for the log.
+// tally counts what happened, for the log.
 type tally struct {
 	kills, operations, lost, misses int
 	done                            map[string]int // commands by verb that found something to do
 	search                          time.Duration
 }
 
-// lacks reports whether one of the commands has found nothing to do yet, as may be on a slow
+// lacks returns true if one of the commands has had no effect yet, which may happen on a slow
 // machine.
 func (n *tally) lacks(verbs []string) bool {
 	return slices.ContainsFunc(verbs, func(verb string) bool { return n.done[verb] == 0 })
 }
 
-// worth fails if one of the commands has found nothing to do.
+// worth fails the test if one of the commands has had no effect.
 func (n *tally) worth(t *testing.T, verbs []string) {
 	for _, verb := range verbs {
 		if n.done[verb] == 0 && !t.Failed() {
@@ -185,7 +187,7 @@ func (n *tally) worth(t *testing.T, verbs []string) {
 	}
 }
 
-// record gives the history of clients whose server is killed some times.
+// record returns the history of clients whose server is killed several times.
 func record(t *testing.T, rng *rand.Rand, what trial, args []string, kills int,
 	total *tally) []porcupine.Operation {
 	if what.steps {
@@ -245,7 +247,7 @@ func record(t *testing.T, rng *rand.Rand, what trial, args []string, kills int,
 	return rec.history
 }
 
-// pad adds keys that nobody asks for, so that with little memory the others leave it.
+// pad adds unused keys, so that with little memory the other keys leave it.
 func pad(t *testing.T, s *testkit.Server) {
 	_, err := s.Client(3).Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range 300 {
@@ -258,7 +260,7 @@ func pad(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// each runs the commands for each group, while nobody else does anything.
+// each runs the commands for each group, while no other client runs.
 func each(t *testing.T, s *testkit.Server, rec *recorder, w workload, commands []command) {
 	if len(commands) == 0 {
 		return
@@ -296,7 +298,7 @@ func (n *tally) add(history []porcupine.Operation, kills int) {
 	}
 }
 
-// Connections break here on purpose: go-redis need not say so.
+// Connections break on purpose here, so go-redis need not log it.
 func init() { redis.SetLogger(quiet{}) }
 
 type quiet struct{}

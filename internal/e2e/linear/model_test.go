@@ -10,30 +10,31 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of one group of keys. Operations never touch keys of two groups, so a history
-// is linearizable if that of each group is.
+// The model of one group of keys. Operations never use keys of two groups. So a history is
+// linearizable if the history of each group is.
 //
-// Deadlines. An operation runs at one instant of the wall clock, of which is known that it
-// lies between its request and its reply. So the model has bounds: of that instant, and of
-// the deadline that it sets. Each reply that depends on them makes them narrower, and one
-// that no value between them explains is refused. This never refuses what is right; what it
-// lets through is wrong by less than an operation took.
+// Deadlines. An operation runs at one time of the wall clock, between its request and its reply. So
+// the model has bounds for that time, and for the deadline that the operation sets. Each reply that
+// depends on them narrows the bounds. The model refuses a reply that no value within the bounds
+// explains. It never refuses a right reply. Wrong replies that it accepts are wrong by less than
+// the operation took.
 //
-// Lost operations, whose connection broke when the server was killed, have taken effect
-// before the end of the process or never will: the model goes on with both. Their end is
-// that of the process and not, as is usual, the end of the history: so one that appears
-// only after the restart, when others have seen that it had not happened, is refused too.
+// Lost operations, whose connection broke when the server was killed, have taken effect before the
+// end of the process or never will. The model continues with both cases. A lost operation ends with
+// the process, and not, as is usual, with the history. So the model also refuses an operation that
+// takes effect only after the restart, when others have seen that it had not happened.
 
 const groupKeys = 3
 
-// cell is a key. A deadline lies from lo to hi, in Unix ms; 0: there is none.
+// cell is the state of a key. Its deadline is between lo and hi, in Unix ms. Both are 0 if there is
+// none.
 type cell struct {
 	there  bool
 	data   string
 	lo, hi int64
 }
 
-// state is a group. All that happens from now on happens at or after the instant now.
+// state is the state of a group. Everything that happens later happens at the time now or after it.
 type state struct {
 	cells    [groupKeys]cell
 	now      int64
@@ -46,14 +47,14 @@ type command struct {
 	key  int    // within the group
 	data string // of SET, SETNX and XADD
 	ttl  int64  // ms, of SET, 0: none, and of PEXPIRE
-	// token is that of RENEW, RELEASE and CHECK.
+	// token is the argument of RENEW, RELEASE and CHECK.
 	token int64
 	streamOptions
 	jobOptions
 }
 
-// call is an operation: a command, or several as one transaction or script. It ran, if it
-// did, from from to to, in Unix ms.
+// call is an operation: a command, or several as one transaction or script. If it ran, it ran
+// between from and to, in Unix ms.
 type call struct {
 	group    int
 	way      string // "", "EXEC", "EVAL"
@@ -64,8 +65,8 @@ type call struct {
 	span
 }
 
-// waited is for how long a command has waited for an entry that did not come: it found nothing
-// after that time, not only before. Timers count in milliseconds.
+// waited returns how long a command has waited in vain for an entry. The command found nothing even
+// at the end of that time. Timers count in milliseconds.
 func (c call) waited(o outcome) time.Duration {
 	const early = 2 * time.Millisecond
 	if len(c.commands) == 1 && c.commands[0].block > 0 && !o.lost && o.replies[0] == nil {
@@ -74,14 +75,14 @@ func (c call) waited(o outcome) time.Duration {
 	return 0
 }
 
-// outcome has the replies of an operation's commands: int64, string, nil, an error, or what
-// workload.read makes of it. It has none when it is lost.
+// outcome has the replies to an operation's commands: int64, string, nil, an error, or a result of
+// workload.read. A lost operation has none.
 type outcome struct {
 	lost    bool
 	replies []any
 }
 
-// refusal is an error that a command replies.
+// refusal is an error in a reply.
 type refusal string
 
 const errNotInteger refusal = "ERR value is not an integer or out of range"
@@ -114,7 +115,7 @@ func byGroup(history []porcupine.Operation) [][]porcupine.Operation {
 	return slices.DeleteFunc(parts, func(p []porcupine.Operation) bool { return len(p) == 0 })
 }
 
-// describe gives an operation as it was sent, with its replies.
+// describe returns an operation as it was sent, with its replies.
 func describe(w workload, c call, o outcome) string {
 	var b strings.Builder
 	b.WriteString(c.way)
@@ -132,8 +133,8 @@ func describe(w workload, c call, o outcome) string {
 	return strings.TrimSpace(b.String())
 }
 
-// after gives the states that an operation with this outcome can lead to, none if it
-// cannot have had it.
+// after returns the possible states after an operation with this outcome. There are none if the
+// outcome is impossible.
 func (s state) after(c call, o outcome) (next []state) {
 	if o.lost {
 		next = append(next, s)
@@ -141,7 +142,8 @@ func (s state) after(c call, o outcome) (next []state) {
 	for _, b := range begin(s, c) {
 		for _, b := range b.run(c, o) {
 			if b.state.now = b.from; c.ledBy.is() {
-				// The next leader's time may be behind this one's, by what a message takes.
+				// The next leader's time may be behind this leader's time by the duration of a
+				// message.
 				b.state.now = 0
 			}
 			if !slices.Contains(next, b.state) {
@@ -152,14 +154,14 @@ func (s state) after(c call, o outcome) (next []state) {
 	return next
 }
 
-// branch is a state in which an operation runs, at an instant from from to to.
+// branch is a state in which an operation runs, at some time between from and to.
 type branch struct {
 	state
 	from, to int64
 }
 
-// begin decides, for the keys that an operation touches, which have expired: where bounds
-// leave that open there is a branch for either.
+// begin decides which of the operation's keys have expired. If the bounds leave that open, there is
+// a branch for each case.
 func begin(s state, c call) []branch {
 	branches := []branch{{s, max(c.from, s.now), c.to}}
 	for key := range groupKeys {
@@ -185,11 +187,11 @@ func begin(s state, c call) []branch {
 	return slices.DeleteFunc(branches, branch.impossible)
 }
 
-// impossible says that there is no instant for the operation.
+// impossible returns true if there is no possible time for the operation.
 func (b branch) impossible() bool { return b.from > b.to }
 
-// run applies the commands, and gives the states that they can lead to: none if the replies are
-// wrong.
+// run applies the commands, and returns the possible states afterwards. There are none if the
+// replies are wrong.
 func (b branch) run(c call, o outcome) []branch {
 	branches := []branch{b}
 	for i, cmd := range c.commands {
@@ -204,7 +206,7 @@ func (b branch) run(c call, o outcome) []branch {
 	return branches
 }
 
-// reply applies a command, and says whether its reply is right.
+// reply applies a command, and returns true if its reply can be right.
 func (b *branch) reply(cmd command, o outcome, i int) bool {
 	k := &b.cells[cmd.key]
 	if cmd.verb == "PEXPIRETIME" && k.lo != 0 {
@@ -214,7 +216,7 @@ func (b *branch) reply(cmd command, o outcome, i int) bool {
 	return o.lost || o.replies[i] == want
 }
 
-// learn takes the deadline of a live key from a reply.
+// learn sets the deadline of a live key to that in a reply, and returns true if it is possible.
 func (b *branch) learn(k *cell, reply any) bool {
 	deadline, ok := reply.(int64)
 	if !ok || deadline < k.lo || deadline > k.hi {
@@ -225,7 +227,7 @@ func (b *branch) learn(k *cell, reply any) bool {
 	return b.from <= b.to
 }
 
-// apply runs a command on a key that has not expired, and gives its reply.
+// apply runs a command on a key that has not expired, and returns its reply.
 func (b *branch) apply(k *cell, cmd command) any {
 	switch cmd.verb {
 	case "GET":
@@ -266,7 +268,7 @@ func (b *branch) apply(k *cell, cmd command) any {
 	return b.applyToPresent(k, cmd)
 }
 
-// applyToPresent is for commands that reply 1 where they have done something, else 0.
+// applyToPresent runs commands that return 1 if they had an effect, and otherwise 0.
 func (b *branch) applyToPresent(k *cell, cmd command) any {
 	done := k.there
 	switch cmd.verb {

@@ -12,9 +12,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// ruled is the workload of strings with deadlines under rules: each group has an outbox, and of its
-// keys the first one has its deadline slid by reads, and the second one always has a deadline,
-// which is not far.
+// ruled is the workload of strings with deadlines under rules. Each group has an outbox. Reads move
+// the deadline of a group's first key. The second key always has a deadline, which is near.
 type ruled struct{ keyed }
 
 // The rules of the keys of a group, in ms.
@@ -23,20 +22,20 @@ const (
 	boundKey, byDefault, most = 1, 200, 250
 )
 
-// allReported is no command: it stands at the end of a history, where all that has expired has an
-// entry.
+// allReported is no real command. It is at the end of a history, and requires that all expired keys
+// have an entry.
 const allReported = "ALL REPORTED"
 
-// outbox is what the stream of a group's outbox has at the end of a history, by key.
+// outbox has the entries in the stream of a group's outbox at the end of a history, by key.
 type outbox [groupKeys][]expiry
 
-// expiry is an entry.
+// expiry is an entry of an outbox.
 type expiry struct {
 	data     string
 	deadline int64
 }
 
-// entries are some of a key's entries in an outbox.
+// entries is a set of a key's entries in an outbox.
 type entries [8]uint64
 
 func (e *entries) has(i int) bool { return e[i/64]>>(i%64)&1 != 0 }
@@ -94,8 +93,8 @@ func run(t *testing.T, err error) {
 	}
 }
 
-// readOutboxes waits until all that has expired is in the streams, and lets the operations of the
-// history know them.
+// readOutboxes waits until all expiries are in the streams, and adds these entries to all
+// operations of the history.
 func (ruled) readOutboxes(t *testing.T, s *testkit.Server, rec *recorder) {
 	t.Helper()
 	c := s.Client(2)
@@ -141,8 +140,8 @@ func (ruled) readOutboxes(t *testing.T, s *testkit.Server, rec *recorder) {
 	}
 }
 
-// expires is a key's expiry. With an outbox it has an entry, which no other expiry of the key has
-// explained yet: there is a branch for each entry that may be its.
+// expires applies a key's expiry. With an outbox the expiry must have an entry that no other expiry
+// of the key has used. There is a branch for each possible entry.
 func (b branch) expires(o *outbox, key int, k cell) (branches []branch) {
 	if o == nil {
 		return []branch{b}
@@ -162,7 +161,8 @@ func (b branch) expires(o *outbox, key int, k cell) (branches []branch) {
 	return branches
 }
 
-// followRules is what comes of a command, of which before was the key, under the rules.
+// followRules applies the rules to the result of a command. before is the state of the key before
+// the command.
 func (b branch) followRules(o *outbox, cmd command, before cell) []branch {
 	if o == nil {
 		return []branch{b}
@@ -187,8 +187,8 @@ func (b branch) followRules(o *outbox, cmd command, before cell) []branch {
 	return []branch{b}
 }
 
-// slides is what comes of a command that reads a key: its deadline moves if that is by a tenth of
-// slide at least. Where it may stay anyway either is right.
+// slides applies a command that reads a key. Its deadline moves if it moves by at least a tenth of
+// slide. If mayStay is true, it may also stay.
 func (b branch) slides(key int, mayStay bool) []branch {
 	const least = slide / 10
 	moved, stays := b, b
