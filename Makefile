@@ -36,9 +36,10 @@ GO        = go
 TIMEOUT   = 20m
 # Packages are tested in the order of this list: the longest last would have the machine
 # to themselves, and leave most of it idle. Many tests wait for disks, servers and clocks,
-# so more packages than processors run at once.
+# so more packages than processors run at once, and more tests of a package.
 LONGEST   = ./internal/e2e ./storage ./commands ./internal/e2e/group ./member ./server ./internal/e2e/restart ./web ./cmd/keyp ./internal/e2e/linear ./cmd/keyp-bench ./internal/e2e/rediscli ./scripting
-AT_ONCE   = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
+PACKAGES  = $$(($$(getconf _NPROCESSORS_ONLN) + 4))
+TESTS     = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 # What `make check` has more of than `make test`.
 MORE      = KEYP_LONG=1
 QUICK     = -gcflags=all=-N -l
@@ -81,7 +82,7 @@ cluster: build ## run a group of three servers on this machine, until it is inte
 
 # What go test prints, and in one line at the end what was skipped. go test would vet too, with
 # a part of the checks of `make vet`.
-REPORT = $(GO) run ./internal/testkit/report -vet=off -timeout $(TIMEOUT) -p $(AT_ONCE) -parallel $(AT_ONCE)
+REPORT = $(GO) run ./internal/testkit/report -vet=off -timeout $(TIMEOUT) -p $(PACKAGES) -parallel $(TESTS)
 
 test: redis ## the tests: some minutes, the same each time; needs no more than Go
 	$(REPORT) $(TESTFLAGS) $(LONGEST) ./...
