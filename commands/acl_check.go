@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// denial is the reason why a user may not run a command. The order of the values matters:
-// selector.check checks first the command, then the keys, then the channels, so a larger result
-// means that it got further.
+// denial is the reason why a user may not run a command. The order of the values matters.
+// selector.check checks first the command, then the keys, then the channels. So a larger value
+// means that the check got further.
 type denial uint8
 
 const (
@@ -86,8 +86,8 @@ func (spec *Spec) channels(args [][]byte) [][]byte {
 	return args[1:]
 }
 
-// findKey returns the index of the first key argument for which is returns true; 0: there is none.
-// need is the access to the key that the command needs.
+// findKey returns the index of the first key argument for which the function is returns true, or 0
+// if there is none. The argument need of is is the access to the key that the command needs.
 func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bool) int {
 	if !spec.counts(args) {
 		return 0
@@ -105,7 +105,8 @@ func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bo
 }
 
 // counts reports whether each number of keys among the arguments is possible. If one is not, no
-// argument is a key: the command fails because of the number, and not because of rights or slots.
+// argument counts as a key. So the command fails because of the number, and not because of rights
+// or slots.
 func (spec *Spec) counts(args [][]byte) bool {
 	return !slices.ContainsFunc(spec.named, func(ks *KeySpec) bool { return !ks.counts(args) })
 }

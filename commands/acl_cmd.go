@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The commands of the ACL; acl_user.go describes the ACL.
+// This file has the commands of the ACL. acl_user.go describes the ACL.
 
 const (
 	errGenpass     Error = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
@@ -17,7 +17,7 @@ const (
 	errUserName    Error = "ERR Usernames can't contain spaces or null characters"
 )
 
-// aclCategories are the categories in Redis's order; Keyp's own follow.
+// aclCategories are the categories in Redis's order, followed by Keyp's own.
 var aclCategories = []string{
 	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
 	"hyperloglog", "geo", "stream",

@@ -29,7 +29,8 @@ type user struct {
 	now  atomic.Pointer[permissions]
 }
 
-// end removes all permissions of a deleted user, for good: no list has the user any more.
+// end removes all permissions of a deleted user. That is final, because no list has the user any
+// more.
 func (u *user) end() { u.now.Store(&nothing) }
 
 // nothing is the permissions of a deleted user, and of a connection without a user.
@@ -185,7 +186,8 @@ func (us *users) replace(next map[string]*permissions) (before map[string]*permi
 	return before
 }
 
-// setPassword sets the only password of the default user; empty: the user needs none.
+// setPassword sets the only password of the default user. If the password is empty, the user needs
+// none.
 func (us *users) setPassword(password string) {
 	p := us.byDefault.now.Load().clone()
 	p.setPassword(password)

@@ -141,8 +141,8 @@ type bitRange struct {
 	inBits     bool
 }
 
-// bitRange reads start, end and unit. Which error comes first is as in Redis: BITPOS looks at the
-// unit before the end.
+// bitRange reads start, end and unit. If several are wrong, the error is the same as in Redis:
+// BITPOS checks the unit before the end.
 func (a *Cursor) bitRange(unitFirst bool) (r bitRange, err error) {
 	if a.Len() > 3 {
 		return r, ErrSyntax
@@ -283,8 +283,8 @@ func skipWords(s []byte, value uint64) int64 {
 	return int64(was - len(s))
 }
 
-// findBit returns the position of the first bit with this value in the range from from up to to;
-// -1: there is none.
+// findBit returns the position of the first bit with this value among the bits at from and later,
+// but before to. It returns -1 if there is none.
 func findBit(s []byte, from, to int64, bit byte) int64 {
 	var others uint64 // a word, and in its lowest byte a byte, without such a bit
 	if bit == 0 {

@@ -296,8 +296,8 @@ func (op *fieldOperation) setUnsigned(old uint64) (sum, limit uint64, over bool)
 	return old + operand, 0, false
 }
 
-// fieldWriter writes fields of a string that is long enough. It collects the writes in a window of
-// the string, so that writes to adjacent fields become one change.
+// fieldWriter writes fields of a string that is long enough. It collects the writes in a copy of a
+// part of the string, the window. So writes to adjacent fields become one change.
 type fieldWriter struct {
 	c              *Ctx
 	window         []byte

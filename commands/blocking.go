@@ -6,26 +6,26 @@ import (
 	"keyp/storage/object"
 )
 
-// BlockedOn says what a blocking command waits for: a change of some keys, the log's sync, or a
-// call of the function done (see Begin). With none of these it waits until Timeout.
+// BlockedOn says what a blocking command waits for. That is a change of some keys, the sync of the
+// log, or a call of the function done (see Begin). With none of these it waits until Timeout.
 type BlockedOn struct {
 	// Keys are the keys for whose change the command waits. Their names are parts of the
 	// command's arguments.
 	Keys []storage.Key
 	// Type is the type of value that the command needs; values of other types are ignored.
 	Type object.Type
-	// Gone says that the command also has an answer if one of the keys is missing or of another
-	// type.
+	// Gone says that the command also has a reply if one of the keys is missing, or has a value of
+	// another type.
 	Gone bool
-	// Who is the one for whom the client waits, and Since the time when it began to wait (Unix
-	// ms). Both are for commands that report on waiting clients.
+	// Who is the name for which the client waits: the owner of a lease. Since is the time when the
+	// client began to wait, in Unix ms. Commands that report on waiting clients use both.
 	Who   string
 	Since int64
 	// Again is the time in milliseconds after which the command runs again although no key has
-	// changed; 0: never.
+	// changed. 0 means never.
 	Again int64
-	// LSN is the position up to which the log must settle; 0: the command does not wait for
-	// that.
+	// LSN is a position in the log. The wait ends when the log up to there is on disk and cannot be
+	// taken back. 0: the command does not wait for the log.
 	LSN uint64
 	// Leads says that the wait ends as soon as the server no longer leads its group.
 	Leads bool
@@ -69,8 +69,8 @@ func (c *Ctx) waitFor(wait BlockedOn) error {
 	return errBlocked
 }
 
-// GiveUp replies to a blocking command whose wait is over: because the time is up, the log is on
-// disk, or CLIENT UNBLOCK … ERROR ended it.
+// GiveUp replies to a blocking command whose wait is over. The time is up, the log is on disk, or
+// CLIENT UNBLOCK … ERROR has ended the wait.
 func (c *Ctx) GiveUp(withError bool) {
 	switch {
 	case withError:
@@ -85,8 +85,9 @@ func (c *Ctx) GiveUp(withError bool) {
 	c.Out.Error(string(errUnblocked))
 }
 
-// seconds reads a timeout in seconds, as a double, and returns milliseconds, rounded up; 0: no
-// limit. A timeout whose end overflows Unix milliseconds is an error; now is in Unix milliseconds.
+// seconds reads a timeout in seconds, as a double. It returns the timeout in milliseconds, rounded
+// up; 0 means no limit. A timeout whose end overflows Unix milliseconds is an error. now is in Unix
+// milliseconds.
 func (a *Cursor) seconds(now int64) int64 {
 	b := a.Bytes()
 	if a.err != nil {

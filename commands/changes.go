@@ -50,8 +50,8 @@ func (c *Changes) Want(by int) {
 	c.listen()
 }
 
-// WantUnowned is like Want, for a listener that needs only changes that no command makes: the
-// removals of the reaper. Any goroutine may call it.
+// WantUnowned is like Want, for a listener that needs only the changes that do not come from a
+// command: the removals of the reaper. Any goroutine may call it.
 func (c *Changes) WantUnowned(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,9 +94,9 @@ func (c *Changes) heard(changes []storage.Change) {
 	}
 }
 
-// Deliver passes recorded changes on. The loop calls it after each command, so changes arrive
-// before the next command runs. The loop also calls it in each pass, for the changes of other
-// goroutines.
+// Deliver passes recorded changes on. The loop calls it after each command, so that listeners get
+// the changes before the next command runs. The loop also calls it once in each pass, for the
+// changes that other goroutines made.
 func (c *Changes) Deliver() {
 	if c.expects { // the command is among the waiters by now, or has ended
 		c.expects = false

@@ -87,8 +87,8 @@ func (e *Env) Reset(c *Client) {
 }
 
 // ClientMemory returns the memory that the server keeps for a connection besides its buffers, in
-// bytes: commands that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes
-// of CLIENT TRACKING.
+// bytes. That is the memory of commands that wait for EXEC, watched keys, keys that the client
+// waits for, subscriptions, and prefixes of CLIENT TRACKING.
 func (e *Env) ClientMemory(c *Client) int {
 	n := c.Queued() + e.Changes.watchMemory(c) + c.waits + c.fieldsets.bytes
 	if c.subscriber != nil {

@@ -329,7 +329,7 @@ func clientPause(c *Ctx) error {
 	return nil
 }
 
-// toggle reads the ON or OFF of CLIENT NO-EVICT and NO-TOUCH.
+// toggle reads the argument ON or OFF of CLIENT NO-EVICT and NO-TOUCH.
 func (c *Ctx) toggle(setting *bool) error {
 	a := c.Cursor(2)
 	on := a.onOff()

@@ -241,8 +241,8 @@ func (e *Env) complete(n *cluster) bool {
 }
 
 // route returns the error for a call that this node cannot run in cluster mode, or "". All keys and
-// shard channels of the call must be in one slot that the node serves. For EXEC that holds for the
-// queued commands. wait is true if the call must wait for the group.
+// shard channels of the call must be in one slot, and the node must serve that slot. For EXEC the
+// rule applies to the queued commands. wait is true if the call must wait for the group.
 func (e *Env) route(c *Ctx) (refusal Error, wait bool) {
 	n, st := e.cluster.Load(), e.groupStatus()
 	if n == nil {

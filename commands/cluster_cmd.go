@@ -500,8 +500,9 @@ func (e *Env) address() (a nodeAddress) {
 	return a
 }
 
-// BusPort returns the port at which this server listens for other members: cluster-port, or else
-// port+10000, or tls+10000 if port is 0. port and tls are its ports for clients; 0: none.
+// BusPort returns the port at which this server listens for other members. That is cluster-port if
+// it is set, or else port+10000, or tls+10000 if port is 0. port and tls are the server's ports for
+// clients; 0 means that there is none.
 func BusPort(cfg *config.Config, port, tls int) int {
 	switch {
 	case cfg.Int("cluster-port") != 0:

@@ -149,8 +149,9 @@ func (c *Ctx) describe(spec *Spec) {
 	}
 }
 
-// shownKeys returns the key specifications that COMMAND shows. It omits those that mean the same
-// arguments once more, in another database (MOVE): these are only for the locks.
+// shownKeys returns the key specifications that COMMAND shows. A command like MOVE declares the
+// same arguments twice, the second time in another database. The second specification is only for
+// the locks, so shownKeys omits it.
 func (s *Spec) shownKeys() []*KeySpec {
 	var list []*KeySpec
 	for i := range s.Keys {
@@ -222,9 +223,10 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	}
 }
 
-// keyRange returns the positions of keys in the older form: from first to last (negative: from the
-// end), every step. Several specifications are one range if each begins right after the one before.
-// This form cannot describe keys that follow their number.
+// keyRange returns the positions of keys in COMMAND's older form: the first key, the last (if
+// negative, counted from the end), and the step between keys. Several specifications count as one
+// range if each begins directly after the one before. The older form cannot describe keys that
+// follow their number.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
 		if ks.Num || ks.Find != nil && (ks.Word != "" || ks.Begin == 0) {
@@ -244,7 +246,8 @@ func (s *Spec) keyRange() (first, last, step int) {
 	return first, last, step
 }
 
-// commandGetKeys replies the keys in a command. It finds them as the locks do, by the declaration.
+// commandGetKeys replies with the keys of a command. It finds them by the command's declaration, as
+// the code that locks keys does.
 func commandGetKeys(c *Ctx, withFlags bool) error {
 	args := c.Args[2:]
 	spec := c.Env.Table.Of(args)

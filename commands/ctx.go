@@ -39,8 +39,8 @@ type Ctx struct {
 	// term.
 	Term uint64
 
-	// final says that keys that are not in memory are read while other keys are locked. The call
-	// may not be dispatched again to load them.
+	// final says that the call may not be dispatched again to load keys. Keys that are not in
+	// memory are then read while other keys are locked.
 	final   bool
 	steps   glob.Steps // that patterns may take, of the outermost call
 	costly  bool       // they took more; the reply is errPattern

@@ -33,7 +33,7 @@ var debugCommands = []Spec{{
 			Run:        debugging(debugClockOffset),
 		},
 		{
-			// NoMulti: it waits for checkpoints, which wait for the locks of a
+			// NoMulti: the command waits for checkpoints, and these wait for the locks of a
 			// transaction.
 			Name: "COMPACT", Group: ServerGroup, Since: "1.0.0", Arity: 2,
 			Flags: debugFlags | NoMulti, Scope: Unlocked,

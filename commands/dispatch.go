@@ -192,8 +192,8 @@ func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 }
 
 // lateLoads is how often the keys of a call may be loaded without a lock. After that they are read
-// while other keys are locked. It is reached when loaded keys leave memory again each time, or when
-// the call only finds its keys as it runs.
+// while other keys are locked. This limit is reached in two cases: loaded keys leave memory again
+// each time, or the call finds its keys only while it runs.
 const lateLoads = 6
 
 // runLocked runs a command whose keys are locked and in memory. It returns another outcome if a
@@ -303,10 +303,10 @@ func (e *Env) run(c *Ctx) Outcome {
 }
 
 // handle calls the handler. A refusal by a policy becomes an error. Any other panic affects this
-// command alone: its half-written reply is taken back, and the changes that it has recorded are
-// sealed as they are, so memory still equals the log. There is one exception: a task of scope
-// Unlocked locks and unlocks shards by itself. A panic in the store passes through such a task,
-// because it may have left shards locked or changes half done.
+// command alone. Its half-written reply is removed. The changes that it has recorded are sealed as
+// they are, so memory still equals the log. There is one exception: a task of scope Unlocked locks
+// and unlocks shards by itself. A panic in the store passes through such a task, because it may
+// have left shards locked or changes half done.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	mark, moves := c.Out.Len(), 0
 	if c.Txn != nil {
@@ -363,7 +363,7 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	return outcome
 }
 
-// unread handles a command that could not read entries of a stream after it had started. If other
+// unread handles a command that had started but could not read entries of a stream. If other
 // commands have removed the entries meanwhile, the command runs again.
 func (e *Env) unread(c *Ctx, err *object.ReadError) Outcome {
 	if c.Txn != nil && c.Txn.Reread(err) {

@@ -101,7 +101,8 @@ type idempotent struct {
 }
 
 func buildGroup(s *object.Stream, from *rdb.StreamGroup) {
-	// An XSETID of Redis before 8.10 may have left more entries read than added.
+	// In data from a Redis before 8.10, an XSETID may have left a group with more entries read than
+	// were added.
 	s.CreateGroup(from.Name, object.StreamID(from.Last), min(from.Read, int64(s.Added())), nil)
 	for _, c := range from.Consumers {
 		s.CreateConsumer(from.Name, c.Name, c.Seen, nil)

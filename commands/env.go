@@ -64,8 +64,8 @@ type Env struct {
 	cluster atomic.Pointer[cluster]
 	// group is nil where SetMembership was not called.
 	group Membership
-	// refusals is the number of refusals of visitors that wait until the loop writes them to ACL
-	// LOG.
+	// refusals counts the refused calls of visitors (HTTP clients) that the loop has yet to write
+	// to ACL LOG.
 	refusals atomic.Int32
 	saving   sync.Mutex // one ACL SAVE at a time
 
@@ -131,7 +131,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	return e
 }
 
-// wake makes the loop do a pass.
+// wake makes the event loop run one pass.
 func (e *Env) wake() {
 	if e.Host != nil {
 		e.Host.Wake()
@@ -279,7 +279,7 @@ type Host interface {
 	// AtRest schedules fn as Post does, for functions that lock the whole keyspace. fn runs while
 	// no global task runs, because a global task may need the loop in order to end.
 	AtRest(fn func())
-	// Wake makes the loop do a pass, from any goroutine.
+	// Wake makes the event loop run one pass. Any goroutine may call it.
 	Wake()
 	// ClientMemory returns the memory of all connections, in bytes, as of their last turns. Only
 	// the loop calls it.

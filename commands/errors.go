@@ -105,8 +105,8 @@ func errSubcommandArgs(container string, sub []byte) Error {
 		"'. Try " + container + " HELP.")
 }
 
-// clip returns the part of a client's text that an error quotes: at most n bytes, and nothing from
-// a NUL on, since Redis writes a C string.
+// clip returns the part of a client's text that an error quotes. It has at most n bytes and ends
+// before a NUL, since Redis writes a C string.
 func clip(b []byte, n int) string {
 	b = b[:min(len(b), n)]
 	if nul := bytes.IndexByte(b, 0); nul >= 0 {

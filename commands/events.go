@@ -36,7 +36,8 @@ type Events struct {
 
 	mu struct {
 		sync.Mutex
-		// Of notify-keyspace-events; K, E, S, T, I and V say where events go.
+		// The classes of notify-keyspace-events. K, E, S, T, I and V say to which channels events
+		// go.
 		classes storage.EventClass
 		queue   []storage.Happened // not delivered yet
 	}
@@ -98,10 +99,10 @@ func (e *Events) hear(happened storage.Happened) {
 	}
 }
 
-// Deliver publishes the queued events, at most that many. The loop calls it after each command, so
-// that its events come before those of the next command, and in each pass, for events that other
-// goroutines raised. Remaining events are published in later passes, and clients are served in
-// between: a million keys may expire at once.
+// Deliver publishes at most most of the queued events. The loop calls it after each command, so
+// that the command's events come before those of the next one. The loop also calls it in each pass,
+// for events that other goroutines raised. The rest is published in later passes, and clients are
+// served in between: a million keys may expire at once.
 func (e *Events) Deliver(most int) {
 	if !e.waiting.Load() {
 		return

@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// features implements the store's hooks (storage.Hooks) for outboxes and leases. A hook that only
-// one of the two has is promoted from it. If both have a hook, a method here calls both.
+// features implements the store's hooks (storage.Hooks) for outboxes and leases. If only one of the
+// two has a hook, features gets it by embedding. If both have it, a method of features calls both.
 type features struct {
 	*outbox.Outboxes
 	*leases.Leases

@@ -37,8 +37,8 @@ func (s *GroupStatus) decided() bool {
 	return s.leader() != nil
 }
 
-// leader returns the leader if it is another member; nil: this member leads, or the leader is not
-// known.
+// leader returns the leader if it is another member. It returns nil if this member leads, or if the
+// leader is not known.
 func (s *GroupStatus) leader() *Member {
 	if s.Leader == 0 || s.Leader == s.ID {
 		return nil
@@ -46,8 +46,8 @@ func (s *GroupStatus) leader() *Member {
 	return s.Member(s.Leader)
 }
 
-// Undecided returns the reading of Mono until which commands wait for the group; 0: they need not
-// wait. Only the loop may call it.
+// Undecided returns the reading of Mono until which commands wait for the group, or 0 if they need
+// not wait. Only the loop may call it.
 func (e *Env) Undecided() time.Duration {
 	st := e.groupStatus()
 	switch {
@@ -65,8 +65,8 @@ func (e *Env) Undecided() time.Duration {
 // patient reports whether commands still wait for the group.
 func (e *Env) patient() bool { return e.Clock.Mono() < e.Undecided() }
 
-// usesData reports whether a call reads or writes data, as far as its declaration shows. keyed: the
-// call has keys.
+// usesData reports whether a call reads or writes data, judged by its declaration. keyed says that
+// the call has keys.
 func (c *Ctx) usesData(keyed bool) bool {
 	if keyed || c.Spec.Is(Write) {
 		return true
@@ -78,9 +78,9 @@ func (c *Ctx) usesData(keyed bool) bool {
 	return !c.Spec.Is(Stale) && (c.Spec.Flags&(ReadOnly|MayReplicate) != 0 || c.scope().wide())
 }
 
-// gate decides on a call at a member of a group. The call runs ("", false), is refused, or waits
-// until the group has decided. slot is the slot of its keys and shard channels; -1: there are none.
-// write: the call may change keys.
+// gate decides how a member of a group handles a call. The call runs ("", false), is refused, or
+// waits until it is known who leads the group. slot is the slot of the call's keys and shard
+// channels, or -1 if it has none. write says that the call may change keys.
 func (e *Env) gate(c *Ctx, st *GroupStatus, slot int, write bool) (refusal Error, wait bool) {
 	keyed, leader := slot >= 0, st.leader()
 	reads := !write && (c.Client.ReadOnly || c.Spec.Group == PubSub)
@@ -132,8 +132,8 @@ func (e *Env) moved(c *Ctx, leader *Member, slot int) Error {
 	return Error(fmt.Sprintf("MOVED %d %s:%d", slot, a.preferred(e), a.clientPort(c)))
 }
 
-// gateScripted is like gate, for a command that a script calls. slot is the slot of its keys; -1:
-// it has none. "": the command may run.
+// gateScripted is like gate, for a command that a script calls. slot is the slot of the command's
+// keys, or -1 if it has none. The result "" means that the command may run.
 func (e *Env) gateScripted(spec *Spec, slot int, readOnly bool) Error {
 	st := e.groupStatus()
 	switch {
@@ -184,8 +184,8 @@ func (e *Env) refuseDeposed(c *Ctx) (again bool) {
 	return false
 }
 
-// Leads reports whether a reply that was made in a term may be sent as the leader's: this server
-// still leads in that term.
+// Leads reports whether this server still leads in a term. If so, a reply that was made in that
+// term may be sent as the leader's reply.
 func (e *Env) Leads(term uint64) bool {
 	st := e.groupStatus()
 	return st != nil && st.Term == term && st.Role.Leads()

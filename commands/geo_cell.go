@@ -217,7 +217,7 @@ func (s *geoShape) cells() (list []cell) {
 			by.north > 0 && a.to.lat > bounds.to.lat ||
 			by.east < 0 && a.from.lon < bounds.from.lon || by.east > 0 && a.to.lon > bounds.to.lon
 		c := middle.neighbour(by.east, by.north)
-		// Neighbours of large cells may be the same one.
+		// Two neighbours of a large cell may be the same cell.
 		if useless && steps >= 2 || i > 1 && len(list) > 1 && c == list[len(list)-1] {
 			continue
 		}

@@ -91,10 +91,11 @@ type GroupStatus struct {
 	Shard  string // the group's name as a shard of a cluster, 40 hexadecimal digits
 	// Members are in the order of their Nodes. This member is among them, unless its Role is Alone.
 	Members []Member
-	// Stalled: this member leads, and has had entries to commit for seconds without committing any.
+	// Stalled says that this member leads, and has had entries to commit for seconds without
+	// committing any.
 	Stalled bool
-	// Timeless: this member has just started, and has not heard the group's time from anyone yet.
-	// It shows no leader either.
+	// Timeless says that this member has just started, and has not heard the group's time from
+	// anyone yet. A status that is Timeless has no leader either.
 	Timeless bool
 }
 

@@ -16,8 +16,8 @@ type GroupReport struct {
 	At       int64 // Unix ms
 }
 
-// GroupReport returns the report; nil: the server is no member of a group. Any goroutine may call
-// it.
+// GroupReport returns the report, or nil if the server is no member of a group. Any goroutine may
+// call it.
 func (e *Env) GroupReport() *GroupReport {
 	st := e.groupStatus()
 	if st == nil {
@@ -27,8 +27,8 @@ func (e *Env) GroupReport() *GroupReport {
 		e.group.Leased(st.Term), At: e.Clock.Now()}
 }
 
-// Waiting returns the reason why a member cannot serve in its role, if that reason is no defect of
-// the member; "": there is none.
+// Waiting returns the reason why a member cannot serve in its role, if the reason is not a fault of
+// the member. Otherwise it returns "".
 func (r *GroupReport) Waiting() string {
 	snapshot := &r.Progress.Snapshot
 	switch lag := r.ApplyLag(); {

@@ -107,8 +107,8 @@ func onlyFields(a Cursor) ([][]byte, error) {
 	return a.args, a.Err()
 }
 
-// fieldsErrors are the errors of a list of fields among options. none: there is no list. number:
-// its number is invalid. short: the list has fewer fields than its number says.
+// fieldsErrors are the errors of a list of fields among options. none is for a missing list, and
+// number for an invalid number of fields. short is for a list with fewer fields than its number.
 type fieldsErrors struct{ none, number, short error }
 
 // fields reads a number and as many fields, which follow the word FIELDS. Each field has width

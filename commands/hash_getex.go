@@ -70,7 +70,7 @@ type fieldOptions struct {
 	other     bool // PERSIST of HGETEX, KEEPTTL of HSETEX
 }
 
-// fieldSyntax describes where the syntax of the two commands differs.
+// fieldSyntax describes how the syntax of HGETEX differs from that of HSETEX.
 type fieldSyntax struct {
 	width      int    // arguments of a field
 	conditions bool   // FNX and FXX
@@ -219,8 +219,8 @@ func runHSetEx(c *Ctx) error {
 	return nil
 }
 
-// deleteInstead handles an HSETEX whose deadline has passed: it deletes the fields, and stores no
-// new ones. Listeners get the events of setting the fields and of deleting them at once.
+// deleteInstead handles an HSETEX whose deadline has passed. It deletes the fields and stores no
+// new ones. Listeners get two events: the fields were set, and they were deleted at once.
 func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 	existed := h.Exists()
 	c.notifyPairs(k, eventHSet, o.fields)

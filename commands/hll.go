@@ -311,8 +311,9 @@ func runPFDebug(c *Ctx) error {
 // testElements is the number of elements that PFSELFTEST adds.
 const testElements = 1_000_000
 
-// mostTested is the longest sparse sketch of PFSELFTEST, in bytes: each element goes through all of
-// it, so with the longest that hll-sparse-max-bytes allows the test would take seconds.
+// mostTested is the longest sparse sketch of PFSELFTEST, in bytes. Each added element walks through
+// the whole sketch. With the longest sketch that hll-sparse-max-bytes allows, the test would take
+// seconds.
 const mostTested = 3000
 
 func runPFSelfTest(c *Ctx) error {

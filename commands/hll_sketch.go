@@ -211,8 +211,8 @@ func (s sketch) raise(register int, value byte, sparseMax int64) (sketch, bool, 
 	return d.raise(register, value, sparseMax)
 }
 
-// find returns the run of a sparse sketch that contains a register. at is the place of the run
-// among the bytes, and before that of the previous run (at, if there is none). first is its first
+// find returns the run of a sparse sketch that contains a register. at is the index of the run's
+// first byte. before is that of the previous run, or at if there is none. first is the run's first
 // register.
 func (s sketch) find(register int) (at, before, first int, run sketchRun, ok bool) {
 	at, before = sketchHeader, sketchHeader
@@ -227,8 +227,8 @@ func (s sketch) find(register int) (at, before, first int, run sketchRun, ok boo
 	return 0, 0, 0, run, false
 }
 
-// join merges neighbouring runs with equal values above 0 among the five runs from a place on.
-// Redis does the same, so the bytes are the same.
+// join looks at the five runs from index at on. It merges neighbouring runs that have the same
+// value above 0. Redis does the same, so the bytes are the same.
 func (s sketch) join(at int) sketch {
 	for n := 0; n < 5 && at < len(s); n++ {
 		b := s[at]
@@ -271,8 +271,9 @@ func (s sketch) decoded() []byte {
 	return bytes.TrimSuffix(text, []byte(" "))
 }
 
-// cardinality estimates how many elements registers stand for, as Otmar Ertl describes it in "New
-// cardinality estimation algorithms for HyperLogLog sketches" (arXiv:1702.01284).
+// cardinality estimates how many elements were added to a sketch with these registers. Otmar Ertl
+// describes the method in "New cardinality estimation algorithms for HyperLogLog sketches"
+// (arXiv:1702.01284).
 func cardinality(registers *[sketchRegisters]byte) uint64 {
 	const (
 		m        = float64(sketchRegisters)

@@ -341,11 +341,11 @@ func requestBytes(args [][]byte) int {
 	return n
 }
 
-// heavyKeys finds the keys with the largest sums among any number of keys, in bounded memory. It
-// has places for some keys. A key without a place takes that of the key with the least sum, and is
-// charged with this sum, since it may have had a place before (the Space-Saving algorithm). So the
-// charge is the largest error of a key's sum. No key is missing whose sum is more than the total
-// divided by the number of places.
+// heavyKeys finds the keys with the largest sums among any number of keys, in bounded memory (the
+// Space-Saving algorithm). It has a fixed number of places, each for one key. A new key takes the
+// place of the key with the least sum. It is charged with that sum, because it may have had a place
+// before. So the charge is the largest possible error of a key's sum. Every key whose sum is more
+// than the total divided by the number of places is found.
 type heavyKeys struct {
 	places int
 	total  int64

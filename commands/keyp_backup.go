@@ -70,8 +70,8 @@ var keypBackupCommands = []Spec{{
 	},
 }}
 
-// backupCategories are not those of Keyp's other commands. Rules that allow the others for some
-// keys would otherwise allow to read all data.
+// backupCategories has no category of Keyp's other commands. Rules that allow those commands for
+// some keys would otherwise allow a user to read all data.
 var backupCategories = []string{"@backup"}
 
 const (
@@ -82,8 +82,8 @@ const (
 	errBackupLed  Error = "ERR this server has led its group, and does not know yet what the group has of its last writes: try again"
 )
 
-// backupPatience is how long after its last read a backup keeps its place if another client wants
-// to begin one.
+// backupPatience is how long a backup is protected after its last command. After that, another
+// client that begins a backup ends it.
 const backupPatience = 5 * time.Minute
 
 // backupGrace is how long a backup remains after its connection has ended.
@@ -101,12 +101,13 @@ type backups struct {
 }
 
 // backup is a backup that a client reads. Its commands run one after the other. While a READ runs,
-// asked is busy, and no other connection can take the backup.
+// the field asked has the value busy, and no other connection can take the backup.
 type backup struct {
 	id     string
 	client uint64 // guarded by backups.mu, as addr and lost
 	addr   string
-	// Ends the backup, since its connection has ended; nil: the connection exists.
+	// lost ends the backup some time after its connection has ended. It is nil while the connection
+	// exists.
 	lost   *time.Timer
 	asked  atomic.Int64 // when its last command ended, by Clock.Mono; busy while one runs
 	read   atomic.Bool  // to its end
@@ -122,8 +123,8 @@ type backup struct {
 // busy is backup.asked while a command runs.
 const busy = math.MaxInt64
 
-// take reserves the place of the backup for a client. If it takes the place from an earlier backup,
-// it waits for the end of that.
+// take makes a new backup the only one of the server, for a client. If it replaces an earlier
+// backup, it waits for the end of that backup.
 func (bs *backups) take(client uint64, addr string,
 	now time.Duration) (context.Context, *backup, error) {
 	for {
@@ -201,7 +202,7 @@ func (bs *backups) resume(id string, piece int64, client uint64, addr string,
 	return nil
 }
 
-// drop stops a backup and gives up its place.
+// drop stops a backup. After that another one can begin.
 func (bs *backups) drop(b *backup) {
 	b.stop()
 	bs.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// keypClockCommands show whether the store's time is guarded, and end the guard. While time is
-// guarded, it does not follow a forward step of the wall clock (storage/guard.go).
+// keypClockCommands show whether the store's time is guarded, and end that state. Guarded time
+// continues evenly, and does not follow a forward step of the wall clock (storage/guard.go).
 var keypClockCommands = []Spec{{
 	Name: "KEYP.CLOCK", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Shows and confirms steps of the wall clock.", Complexity: "Depends on subcommand.",

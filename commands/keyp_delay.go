@@ -501,8 +501,8 @@ func delayInfo(c *Ctx) error {
 	return nil
 }
 
-// jobPlace parses an end of a range. It returns the first place in the range or, with behind, the
-// first one after it.
+// jobPlace parses an end of a range. It returns the first place in the range. With behind it
+// returns the first place after the range.
 func jobPlace(b []byte, behind bool) (at object.JobPlace, ok bool) {
 	switch string(b) {
 	case "-":

@@ -43,8 +43,8 @@ func (p *jobPop) parse(c Cursor) error {
 	return a.Err()
 }
 
-// popJobs delivers due jobs, unless other clients wait for the queue. Then the first of them is
-// served first.
+// popJobs delivers due jobs. If other clients wait for the queue, it delivers none, because the
+// first of them is served first.
 func popJobs(c *Ctx) error {
 	var p jobPop
 	if err := p.parse(c.Cursor(3)); err != nil {

@@ -68,8 +68,8 @@ func expiringScope(c *Ctx) Scope {
 	return Unlocked
 }
 
-// instant takes a Unix time in milliseconds, or - or + for an end of time. It returns the place of
-// the first key that is due then.
+// instant takes a Unix time in milliseconds, - for the beginning of time, or + for its end. It
+// returns the place of the first key that is due then.
 func instant(a *Cursor) storage.DueCursor {
 	switch {
 	case a.Word("-"):
@@ -150,9 +150,10 @@ type timedValue interface {
 }
 
 // expiringElements replies with a page of the elements of one key in the order of their deadlines.
-// Elements with the same deadline are in the order of a hash, which the cursor has in place of the
-// key's. A missing or expired key has an empty page. A type whose elements have no deadlines is an
-// error. An element that is due with its key, or later, is left out, because it goes with the key.
+// Elements with the same deadline are in the order of a hash of the element. The cursor has that
+// hash in place of a key's hash. A missing or expired key has an empty page. A type whose elements
+// have no deadlines is an error. An element that is due with its key, or later, is left out,
+// because it disappears with the key.
 func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DueCursor) error {
 	if err := c.load(c.Keys); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (p *elementsPage) add(v timedValue, at int64) bool {
 		var last, next uint32
 		next, more = v.DueAt(at, uint32(place.Hash), keypCount,
 			func(elem []byte, hash uint32) bool {
-				// A page ends between hashes, as its cursor is one.
+				// The cursor is a hash, so a page must not end between elements with the same hash.
 				if p.full() && hash != last {
 					return false
 				}
@@ -232,7 +233,7 @@ func (p *elementsPage) add(v timedValue, at int64) bool {
 	return true
 }
 
-// elementBytes is the number of bytes of names from which a page of elements is full.
+// elementBytes is the number of bytes of names with which a page of elements is full.
 const elementBytes = 4 << 20
 
 const errElementsDenied Error = "NOPERM this user may not see the deadlines and elements of this key"

@@ -123,8 +123,8 @@ func parseAcquire(c Cursor, now int64) (r leaseRequest, err error) {
 	return r, err
 }
 
-// leaseDeadline returns the deadline of a lease that lasts for ms and may have any delay, in Unix
-// ms.
+// leaseDeadline returns the deadline of a lease that lasts for ms, in Unix ms. It refuses a
+// deadline that would overflow with the longest delay.
 func leaseDeadline(now, ms int64) (int64, error) {
 	deadline, err := ttl.FutureDeadline(now, ms, ttl.Milliseconds, ttl.FromNow)
 	if err == nil && deadline.At > math.MaxInt64-object.MaxDelay {

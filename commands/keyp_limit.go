@@ -286,9 +286,10 @@ func (c *Ctx) peekLimits() (*object.Limit, error) {
 	return v, nil
 }
 
-// replyLimits replies with five elements. The first three are 1 or 0, the number of the limit that
-// refuses, and the time in ms until the next attempt. Then come two arrays: the rest of each limit,
-// and the time in ms until each limit is whole.
+// replyLimits replies with five elements. The first is 1 if the call is admitted, and otherwise 0.
+// Then come the number of the limit that refuses, and the time in ms until the next attempt. Then
+// come two arrays: how much is left of each limit, and for how many ms the costs that were admitted
+// still count.
 func (c *Ctx) replyLimits(p *limitCall, v *object.Limit, refuses int, retry int64) {
 	var reset [object.MaxLimits]int64
 	c.Out.Array(5)
@@ -364,9 +365,11 @@ func resetLimit(c *Ctx) error {
 	return nil
 }
 
-// throttle replies as redis-cell does: 1 if the quantity is refused, how many tokens the bucket
-// holds, how many are left, in how many seconds to try again (-1: not refused, or more than the
-// bucket holds), and in how many it is full.
+// throttle replies with five integers, as redis-cell does. The first is 1 if the quantity is
+// refused. Then come the number of tokens that the bucket can hold, and the number that is left.
+// The fourth is the number of seconds until the next attempt; -1 means that the quantity is not
+// refused, or is more than the bucket can hold. The last is the number of seconds until the bucket
+// is full.
 func throttle(c *Ctx) error {
 	a := c.Cursor(2)
 	p := limitCall{count: 1, cost: 1}

@@ -24,8 +24,8 @@ type options struct {
 // givenOption is a word that is not allowed any more, because the word by was given.
 type givenOption struct{ word, by string }
 
-// option takes the next argument if it is this word, after which values arguments must follow.
-// Neither the word nor one of its alternatives may have been given before.
+// option takes the next argument if it is word. After it, values arguments must follow. Neither
+// word nor one of its alternatives may have been given before.
 func (o *options) option(word string, values int, alternatives ...string) bool {
 	if !o.More() || !isWord(o.args[0], word) {
 		return false

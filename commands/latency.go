@@ -335,7 +335,7 @@ func latencyHistogram(c *Ctx) error {
 	return nil
 }
 
-// lateness is the name of all histograms that show how late keys and elements are removed and
+// lateness is the name of the histograms that show how late keys and elements are removed and
 // reported.
 const lateness = "lateness"
 
@@ -345,8 +345,8 @@ type namedReading struct {
 	histogram.Reading
 }
 
-// lateness returns how late keys and elements are removed, their events published, and reported in
-// streams: keyp_expire_lateness_seconds.
+// lateness returns how late keys and elements are removed, how late their events are published, and
+// how late they are reported in streams (keyp_expire_lateness_seconds).
 func (e *Env) lateness() []namedReading {
 	h := e.Store.Histograms()
 	return []namedReading{
@@ -356,7 +356,8 @@ func (e *Env) lateness() []namedReading {
 	}
 }
 
-// wanted reports whether names, if there are any, contain the command or its container.
+// wanted reports whether names contains the command or its container. It returns true if names is
+// empty.
 func wanted(spec *Spec, names [][]byte) bool {
 	of := spec.full
 	if spec.parent != nil {
@@ -365,7 +366,8 @@ func wanted(spec *Spec, names [][]byte) bool {
 	return chosen(spec.full, of, names)
 }
 
-// chosen reports whether names, if there are any, contain name or of, the name of its container.
+// chosen reports whether names contains name or of, the name of its container. It returns true if
+// names is empty.
 func chosen(name, of string, names [][]byte) bool {
 	for _, n := range names {
 		if strings.EqualFold(string(n), name) || strings.EqualFold(string(n), of) {

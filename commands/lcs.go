@@ -81,8 +81,9 @@ func lcsFits(a, b int, limit int64) bool {
 	return high == 0 && low <= uint64(limit)/4
 }
 
-// lcsPath has a bit for each pair of positions whose bytes differ. The bit says which string the
-// way back to the start of a longest common subsequence leaves: a if it is set, otherwise b.
+// lcsPath has a bit for each pair of positions whose bytes differ. It is for the way back to the
+// start of a longest common subsequence. At such a pair, the way takes a step back in a if the bit
+// is set, and otherwise in b.
 type lcsPath struct {
 	width int
 	bits  []uint64
@@ -100,9 +101,9 @@ func (p *lcsPath) leavesA(i, j int) bool {
 	return p.bits[at/64]>>(at%64)&1 != 0
 }
 
-// lcsTable returns the length of the longest common subsequence and, if path is not
-// nil, fills it in. It keeps one row of the table of lengths: row[j] is the length for
-// what has been seen of a and the first j bytes of b.
+// lcsTable returns the length of the longest common subsequence. If path is not nil, it also fills
+// in path. It keeps only one row of the table of lengths. row[j] is the length for the part of a
+// that was processed so far, and the first j bytes of b.
 func lcsTable(a, b []byte, path *lcsPath) int {
 	row := make([]uint32, len(b)+1)
 	for i, x := range a {

@@ -70,7 +70,7 @@ type listEnd struct {
 	word         string
 	pushed, took storage.Event
 	push         func(l *storage.List, val []byte)
-	// first is the index of the n elements at this end, of a list that long.
+	// first returns the index of the first of the n elements at this end of a list of that length.
 	first func(length, n int) int
 	// reverse says that elements are taken from the back.
 	reverse bool
@@ -216,7 +216,7 @@ func (c *Ctx) take(l *storage.List, k storage.Key, end *listEnd, count int64) {
 	}
 }
 
-// elements replies with n elements of a list, which has them, from an index on.
+// elements replies with n elements of a list, from an index on. The list must have so many.
 func (c *Ctx) elements(l *object.List, from, n int, reverse bool) {
 	c.Out.Array(n)
 	if n == 0 {

@@ -43,10 +43,10 @@ func (c *Ctx) readString(k storage.Key) (value []byte, ok bool, err error) {
 	return value, err == nil, err
 }
 
-// load makes sure that keys are in memory that a handler has found beyond those that the call
-// declares. If some are not, load returns errNeedKeys, and the handler must end before it has
-// changed or counted anything. It starts again when they are in memory. With c.final, load reads
-// them at once. Any other error is one of the data file.
+// load makes sure that keys are in memory. It is for keys that a handler has found in addition to
+// those that the call declares. If some are not in memory, load returns errNeedKeys. The handler
+// must then end before it has changed or counted anything. It starts again when the keys are in
+// memory. With c.final, load reads them at once. Any other error is one of the data file.
 func (c *Ctx) load(keys []storage.Key) error {
 	var absent []storage.Key
 	for _, k := range keys {

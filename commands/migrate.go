@@ -73,7 +73,7 @@ const (
 	migrateLine = 64 << 10
 )
 
-// migrateOne and migrateMany find the keys: the one at the fixed place, or those after KEYS.
+// migrateOne finds the key at its fixed place, and migrateMany finds the keys after KEYS.
 func migrateOne(args [][]byte) (first, last int) {
 	if len(args) > 3 && len(args[3]) == 0 {
 		if first, last := migrateMany(args); first <= last {

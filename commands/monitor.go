@@ -52,8 +52,8 @@ func (e *Env) feedMonitors(c *Ctx) {
 	}
 }
 
-// showMonitors is feedMonitors for a command that chooses the moment itself: a script is shown
-// before the commands that it calls.
+// showMonitors is feedMonitors for a command that calls it at a moment of its own. A script is
+// shown before the commands that it calls.
 func (c *Ctx) showMonitors() {
 	e := c.Env
 	if !e.monitored.Load() {

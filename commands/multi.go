@@ -45,8 +45,8 @@ var multiCommands = []Spec{
 	},
 }
 
-// queue holds the commands that a client has sent since MULTI. Only the loop adds to it; the client
-// of a running EXEC no longer has it.
+// queue holds the commands that a client has sent since MULTI. Only the loop adds commands to it.
+// While EXEC runs, its client has no queue.
 type queue struct {
 	commands []queued
 	bytes    int   // of all of it

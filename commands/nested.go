@@ -9,12 +9,12 @@ import (
 	"keyp/storage"
 )
 
-// A command that runs inside EXEC or a script is part of its transaction: all commands see the same
+// A command that runs inside EXEC or a script is part of its transaction. All commands see the same
 // time, and their changes are one batch of the log. If all commands of EXEC touch only keys that
 // they declare (KeysOnly), EXEC runs on the event loop with these keys locked. Otherwise EXEC runs
-// as a script does: as a task beside the loop, with the whole keyspace locked. Later it may unlock
-// the shards that it has not used (Txn.Share). Commands of other clients wait if they need what is
-// locked (mayRunBeside).
+// as a script does: as a task beside the loop, with the whole keyspace locked. Later the task may
+// unlock the shards that it has not used (Txn.Share). Commands of other clients wait if they need
+// locked keys (mayRunBeside).
 //
 // Clients, subscriptions and the effects of the configuration belong to the loop. If a command of
 // such a task needs them, Call runs the command on the loop, and waits for it.
@@ -46,7 +46,7 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 func (c *Ctx) inScript() bool { return c.parent != nil && c.parent.Spec.Group == Scripting }
 
 // atLoop runs fn on the loop, from a command that may be part of a global task. After the end of
-// the loop it does nothing: everything that belongs to the loop is gone then.
+// the loop it does nothing, because all data that belongs to the loop is gone then.
 func (c *Ctx) atLoop(fn func()) {
 	onLoop := c.onLoop
 	if onLoop == nil {
@@ -85,9 +85,9 @@ func (c *Ctx) callNow() {
 	c.Txn.FlushValues()
 }
 
-// mayRunBeside reports whether a command may run during a global task, as far as that is known
-// before its keys are known. During a script that has run for too long, commands are refused, as in
-// Redis, unless they touch no key that the script has.
+// mayRunBeside reports whether a command may run during a global task. It decides that before the
+// command's keys are known. If the script that runs has run for too long, commands are refused, as
+// in Redis, unless they touch no key that the script has.
 func (e *Env) mayRunBeside(c *Ctx) bool {
 	switch {
 	case c.Spec.Is(AllowBusy):
@@ -104,8 +104,9 @@ func (e *Env) mayRunBeside(c *Ctx) bool {
 	return false
 }
 
-// pressed reports whether writing commands have to wait for the end of the global task. They have
-// to if the log is too long or memory too full, because no checkpoint begins before that end.
+// pressed reports whether commands that write have to wait for the end of the global task. They
+// have to if the log is too long or memory too full, because no checkpoint can begin before that
+// end.
 func (e *Env) pressed(flags Flags) bool { return flags&Write != 0 && e.Store.Throttle() > 0 }
 
 // waitForTask makes a command wait for the end of the task that blocks it. If the task is a script

@@ -16,10 +16,10 @@ const (
 	// manyElements is the number of elements from which a reply takes long to write. It is also the
 	// most keys that are pinned for a task.
 	manyElements = 10_000
-	// largeCount is the number of elements from which they take long to read.
+	// largeCount is the number of elements from which reading them takes long.
 	largeCount = 1000
-	// maxOffloads bounds how often a call is a task that does nothing because its keys change
-	// meanwhile. Then the call runs inline.
+	// maxOffloads bounds how often a call runs as a task in vain, because its keys change
+	// meanwhile. After that the call runs inline.
 	maxOffloads = 3
 )
 

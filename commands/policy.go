@@ -358,9 +358,9 @@ func setPolicy(c *Ctx) error {
 	return nil
 }
 
-// testPolicy replies with a map. It has the names of the policies that match the key, of which the
-// first applies. It also has the time to live in ms that the key gets if it is written without a
-// deadline now: -1 for none, -2 if the command is refused.
+// testPolicy replies with a map. It has the names of the policies that match the key; the first of
+// them applies. It also has the time to live in ms that the key would get if it were written
+// without a deadline now. -1 means none, and -2 that the command would be refused.
 func testPolicy(c *Ctx) error {
 	k := c.Keys[0]
 	var names []string
@@ -389,8 +389,9 @@ func testPolicy(c *Ctx) error {
 }
 
 // applyPolicy applies a policy to some keys, from a position of SCAN on. It replies with the next
-// position (0 at the end), the number of the policy's keys it has met, and the number of changed
-// deadlines. If the policy only warns, the last number is that of deadlines it would change.
+// position (0 at the end), the number of keys to which the policy applies, and the number of
+// changed deadlines. If the policy only warns, the last number counts the deadlines that it would
+// change.
 func applyPolicy(c *Ctx) error {
 	p := c.Env.policies.Load().Named(c.Arg(2))
 	if p == nil {

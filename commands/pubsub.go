@@ -45,8 +45,9 @@ type audience struct {
 // subscriptions.
 type Subscriber struct {
 	client *Client
-	// places are its places among the members of audiences, by audience. Subscriptions.mu guards
-	// them. It is also locked while number and bytes are written; these are read without it.
+	// places has, for each audience that the client is in, the client's index among the audience's
+	// members. Subscriptions.mu guards places. mu is also locked while number and bytes are
+	// written; these are read without it.
 	places [topics]map[*audience]int
 	number atomic.Int64
 	bytes  atomic.Int64 // of the subscriptions, about
@@ -104,7 +105,8 @@ func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 	return a
 }
 
-// turn updates whether there are subscribers. Keyspace events are made only if there are.
+// turn updates whether anybody listens to a channel or a pattern. Keyspace events are raised only
+// if somebody does.
 func (p *Subscriptions) turn() {
 	listened := len(p.mu.audience[Channel])+len(p.mu.patterns) > 0
 	if p.listened.Swap(listened) != listened && p.turned != nil {
@@ -128,7 +130,7 @@ func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
 	return s.count(topic)
 }
 
-// leave removes a member from an audience. The last member moves to its place.
+// leave removes a member from an audience. The last member takes the free index.
 func (p *Subscriptions) leave(s *Subscriber, topic Topic, a *audience, at int) {
 	last := len(a.members) - 1
 	moved := a.members[last]

@@ -110,8 +110,9 @@ func rename(c *Ctx) error {
 	return nil
 }
 
-// notifyMoved raises the event of a key that has got another key's value and deadline. If a policy
-// has given it a deadline that the other did not have, it raises the event of that, too.
+// notifyMoved raises the event of a key that has got the value and the deadline of another key.
+// deadline is the other key's deadline. If there was none, but a policy has given the key one,
+// notifyMoved also raises the event of that.
 func (c *Ctx) notifyMoved(to storage.Key, ev storage.Event, deadline int64) {
 	c.Txn.Notify(to, ev)
 	if is, _ := c.Txn.Deadline(to); deadline == ttl.None && is != ttl.None {

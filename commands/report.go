@@ -55,8 +55,8 @@ type Report struct {
 	Group          *GroupReport      // nil: the server is alone
 }
 
-// CommandReport is a command's use. Latency is in nanoseconds; without latency-tracking it is
-// empty, or has the calls of before.
+// CommandReport is a command's use. Latency is in nanoseconds. Without latency-tracking, Latency
+// has only the calls from before the option was turned off; if there are none, it is empty.
 type CommandReport struct {
 	Name                    string // as COMMAND has it: client|list
 	Group                   Group

@@ -93,9 +93,9 @@ var shutdownCommands = []Spec{{
 	Run: shutdown,
 }}
 
-// shutdown makes no reply: the connection's end is the answer. NOW and FORCE change
-// nothing, since there are no replicas to wait for and nothing is lost without a
-// checkpoint; for the same reason a stop is too short to be aborted.
+// shutdown makes no reply: the end of the connection is the answer. NOW and FORCE change nothing.
+// There are no replicas to wait for, and nothing is lost without a checkpoint. Because of this a
+// stop is also too short to be aborted.
 func shutdown(c *Ctx) error {
 	var nosave, save, other, abort bool
 	a := c.Cursor(1)

@@ -33,8 +33,8 @@ func scanElementsCommand(name string, group Group, summary, complexity string, r
 }
 
 // scanElements returns the handler of HSCAN, SSCAN or ZSCAN. of is the type of their keys. value
-// writes the value of an element; nil: elements have none. For a missing or expired key the options
-// are not checked, as in Redis.
+// writes the value of an element. It is nil if elements have no values. For a missing or expired
+// key the options are not checked, as in Redis.
 func scanElements(of object.Type, value func(out *resp.Writer, val []byte)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		cursor, ok := ParseUint(c.Arg(2))
@@ -83,7 +83,7 @@ func replyScan(c *Ctx, v elementScanner, cursor uint64, o *scanOptions,
 		}
 	})
 	out.SetLen(mark, n)
-	// The cursor comes first and is known last.
+	// The cursor is the first element of the reply, but is known only now.
 	var room [32]byte
 	first := resp.Writer{Buf: room[:0]}
 	first.BulkUint(next)

@@ -1,7 +1,7 @@
 package commands
 
-// Scope says what a call of a command may touch. From that, Dispatch alone decides how the call
-// runs:
+// Scope says which data a call of a command may touch. Dispatch alone decides from the scope how
+// the call runs:
 //
 //	scope      keys that it touches          other state                runs
 //	ArgsOnly   none                          none                       inline
@@ -20,9 +20,9 @@ package commands
 // uses it runs on the loop, while the task waits (Ctx.Call, Ctx.atLoop).
 //
 // While a Global task runs, calls of scope ArgsOnly and OwnClient run. Calls of scope KeysOnly run
-// if the task does not have their keys; all others wait. A call of scope KeysOnly that would take
-// too long on the loop runs as a task, too: a write as a Global one that has only its keys
-// (Ctx.apart), another call as a Pinned one.
+// if the task does not have their keys. All other calls wait. A call of scope KeysOnly that would
+// take too long on the loop runs as a task, too. If it writes, it is a Global task that has only
+// its keys (Ctx.apart). Otherwise it is a Pinned task.
 type Scope uint8
 
 // The scopes. A call of a scope after KeysOnly makes its EXEC a global task.

@@ -14,8 +14,8 @@ import (
 
 // Scripts are the script cache, the function libraries, and the script that runs at present. A
 // script is cached when it first runs or is loaded. It stays until SCRIPT FLUSH or the server's
-// end. A script that only EVAL used leaves earlier: when more than maxEvaluated such scripts are
-// cached, or when they need more than maxEvaluatedBytes, the least recently used one goes.
+// end. Scripts that only EVAL used may leave earlier. If there are more than maxEvaluated of these,
+// or they need more than maxEvaluatedBytes, the least recently used one is removed.
 type Scripts struct {
 	testing *Testing
 	engine  *scripting.Engine
@@ -25,7 +25,7 @@ type Scripts struct {
 	mu struct {
 		sync.Mutex
 		by map[string]*script // SHA1 in lower case
-		// Of *script: those that only EVAL used, the last used at the end.
+		// evaluated has each *script that only EVAL used. The last used one is at the end.
 		evaluated list.List
 		bytes     int64 // of all sources and compiled programs
 		passing   int64 // bytes of the scripts in evaluated

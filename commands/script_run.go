@@ -106,10 +106,10 @@ func (r *scriptRun) run(busy Error, work func()) {
 	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
 }
 
-// occupy runs the engine's work, a compilation or a script, as the current script, which SCRIPT
-// KILL can end. Other clients are served meanwhile; if the work takes too long, they get BUSY
-// errors. It returns the error for the client if the run was killed, even at its very end, unless
-// the engine has replied that error. So the script does not run after its compilation was killed.
+// occupy runs the engine's work, a compilation or a script. Meanwhile r is the current script,
+// which SCRIPT KILL can end. Other clients are served; if the work takes too long, they get BUSY
+// errors. If the run was killed, even at its very end, occupy returns the error for the client,
+// unless the engine has replied with it. So a script does not run after its compilation was killed.
 func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
 	outer := e.Scripts.current.Swap(r)
@@ -157,7 +157,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case r.c.emitsTooMuch():
 		err = errScriptEmits
 	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly:
-		// So CLIENT PAUSE WRITE need not delay such a script.
+		// Because of this error, CLIENT PAUSE WRITE need not delay a read-only script.
 		err = errScriptWrite
 	case spec.Is(Write) && e.Store.Follower():
 		err = ErrReadOnly

@@ -224,7 +224,8 @@ func countSets(of setOperation, estimates bool) func(*Ctx) error {
 	}
 }
 
-// estimate estimates how many members sets have together, without keeping those that it has seen.
+// estimate estimates how many members sets have together. It does not keep the members that it has
+// seen.
 func estimate(sets []*object.Set) int64 {
 	var registers [sketchRegisters]byte
 	for m := range concatenation(sets) {
@@ -309,7 +310,7 @@ func union(sets []*object.Set) iter.Seq[[]byte] {
 }
 
 // difference returns the members of the first set that are in no other set. It first unites the
-// others if that is less work.
+// other sets if that is less work.
 func difference(sets []*object.Set) iter.Seq[[]byte] {
 	first, others := sets[0], sets[1:]
 	total := 0

@@ -76,8 +76,9 @@ func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	l.trim()
 }
 
-// textBytes returns about the memory of a string, in bytes. The allocator rounds it up to a
-// multiple of 16, and only some of the shorter strings share such a block.
+// textBytes returns about the memory of a string, in bytes. The allocator rounds the size up to a
+// multiple of 16. Sometimes several short strings share a block of 16 bytes, which textBytes
+// ignores.
 func textBytes(text string) int { return (len(text) + 15) &^ 15 }
 
 // trim removes the oldest entries over the limits; mu is locked.
@@ -133,8 +134,9 @@ func secret(c *Ctx, i int) bool {
 	return c.Env.secret(spec, call, i-begin)
 }
 
-// secret does the same for a call. Passwords are all arguments of AUTH, what follows AUTH in HELLO,
-// and the value of a secret option. Each argument of an unknown command may be a password, too.
+// secret reports the same as the function secret, for a call with the declaration spec. Passwords
+// are all arguments of AUTH, the two arguments after AUTH in HELLO, and the value of a secret
+// option. Each argument of an unknown command may be a password, too.
 func (e *Env) secret(spec *Spec, args [][]byte, i int) bool {
 	if spec == nil {
 		return i >= 1
@@ -155,7 +157,8 @@ func (e *Env) secret(spec *Spec, args [][]byte, i int) bool {
 		"command|getkeysandflags":
 		return i >= 2
 	case "config|set":
-		// odd: values are not where they seem.
+		// If the number of arguments is odd, a name or a value is missing, so any argument may be a
+		// value.
 		return i >= 3 && (len(args)%2 == 1 || i%2 == 1 && e.Config.Secret(string(args[i-1])))
 	}
 	return false

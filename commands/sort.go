@@ -187,7 +187,8 @@ func parseSort(a Cursor, mayStore bool,
 	return o, a.Err()
 }
 
-// limits returns the range of elements that LIMIT selects of n, without end.
+// limits returns the part of n elements that LIMIT selects: from index first, up to but not
+// including end.
 func (o *sortOptions) limits(n int) (first, end int) {
 	start, count := min(max(o.offset, 0), int64(n)), min(o.count, int64(n))
 	if count < 0 {
@@ -196,8 +197,8 @@ func (o *sortOptions) limits(n int) (first, end int) {
 	return int(start), int(min(start+count, int64(n)))
 }
 
-// sortItem is an element, and with ALPHA the text by which it is sorted; nil if BY leads to no
-// value.
+// sortItem is an element. With ALPHA it also has the text by which it is sorted, or nil if BY leads
+// to no value.
 type sortItem struct{ elem, by []byte }
 
 // sortRank represents an item during the sort, which may have a million items. It is small, has no
@@ -223,8 +224,8 @@ type sorting struct {
 	ranks  []sortRank
 	absent []storage.Key // not in memory
 	err    error         // of the data file
-	// Missing keys, if listeners want them: reported after it is certain that it does not run
-	// again.
+	// The missing keys, if somebody listens for them. Their events are raised only when it is
+	// certain that the command does not run again.
 	missed []storage.Key
 	texts  []byte // the last copies of elements, values and names
 }
@@ -264,8 +265,8 @@ func (s *sorting) run() error {
 	return s.reply()
 }
 
-// load reads the elements. With a BY without '*' they are already in their own order, reversed with
-// DESC, and cut to the limits.
+// load reads the elements. ordered is true if they need no sorting. With a BY without '*' they are
+// in their own order, reversed with DESC, and cut to the limits.
 func (s *sorting) load() (ordered bool, err error) {
 	item, ok := s.Txn.Get(s.Keys[0])
 	if !ok {
@@ -365,8 +366,8 @@ func (s *sorting) miss(k storage.Key) {
 	}
 }
 
-// ahead computes the keys to which a pattern leads from item i on, and prefetches what their
-// look-ups read.
+// ahead computes the keys to which a pattern leads from item i on. It prefetches the memory that
+// the look-ups of these keys read.
 func (s *sorting) ahead(l *lookup, i int) {
 	items := s.items[i:min(i+len(l.keys), len(s.items))]
 	l.names = l.names[:0]

@@ -13,18 +13,18 @@ type Spec struct {
 	Keys       []KeySpec // where the keys are; nil: none
 	Args       []Arg
 	Tips       []string // further hints in COMMAND's reply
-	// Scope is what a call may touch, and so how it runs. A declaration with Keys need not say
-	// KeysOnly.
+	// Scope says which data a call may touch, which decides how it runs. A declaration with Keys
+	// need not set KeysOnly.
 	Scope Scope
 	// Escalate returns the scope of calls whose arguments show that they touch more data than Scope
-	// says. It is called before anything is locked. nil: there are no such calls.
+	// says. It is called before anything is locked. It is nil if there are no such calls.
 	Escalate func(c *Ctx) Scope
 	// Offload reports whether a call reads so much that it should be a task of scope Pinned.
 	// Such a call changes nothing, or one key by Replace or Copy at its end. Offload is called
 	// when the keys are locked and in memory. nil means never.
 	Offload func(c *Ctx) bool
-	// Categories are ACL categories that no flag implies, also of the subcommands; nil: the
-	// group's.
+	// Categories are ACL categories of the command and its subcommands that no flag implies. If it
+	// is nil, the group's category applies.
 	Categories []string
 	// Channels says which arguments are channels.
 	Channels channelArgs
@@ -99,7 +99,8 @@ const (
 	elsewhere      // waits for another server
 	keeps          // writes, and need not free anything
 	restates       // its record may be as long as the value that it changes
-	// Waits while it is undecided who leads the group, since clients go where the reply sends them.
+	// The command waits while it is not known who leads the group, because clients connect to the
+	// server that its reply names.
 	namesLeader
 )
 
@@ -134,9 +135,8 @@ type KeySpec struct {
 	// the handler reports that.
 	DB func(args [][]byte, current int) (db int, ok bool)
 	// Find returns the first and last argument that is a key, if their position varies (SORT …
-	// STORE). last is before first if there is none. COMMAND calls such a specification
-	// unknown, except with Word, or with Begin, which is then the place of the key if there is
-	// one.
+	// STORE). last is before first if there is none. In COMMAND's reply the position is unknown,
+	// unless Word or Begin is set. Begin is then the place of the key, if there is one.
 	Find func(args [][]byte) (first, last int)
 	// Word is for COMMAND alone: the key that Find returns comes after this word, at Begin or
 	// later.

@@ -49,10 +49,10 @@ func (s *Stats) reset() {
 	s.PerError.reset()
 }
 
-// Observe adds one command to the statistics after its reply was written. c is as the command left
-// it, the reply begins at start in c.Out, and took is the time that the command took. The server
-// calls it once for each command, on any goroutine. A command below all thresholds costs no
-// allocation.
+// Observe adds one command to the statistics after its reply was written. c is the context as the
+// command left it. The reply begins at start in c.Out, and took is how long the command ran. The
+// server calls Observe once for each command, on any goroutine. A command below all thresholds
+// costs no allocation.
 func (e *Env) Observe(c *Ctx, start int, took time.Duration) {
 	if c.met == put {
 		return // it counts when EXEC runs it

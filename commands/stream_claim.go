@@ -76,8 +76,8 @@ func openClaim(c *Ctx, s storage.Stream, err error) (claim, error) {
 	return m, err
 }
 
-// take makes a pending entry the consumer's and replies with it, unless it was not pending for long
-// enough.
+// take gives a pending entry to the consumer and replies with it. It does neither if the entry was
+// not pending for long enough.
 func (m *claim) take(e object.StreamEntry, pending object.PendingEntry) bool {
 	c := m.c
 	if pending.Consumer != nil && m.minIdle > 0 && c.Txn.Now()-pending.Delivered < m.minIdle {
@@ -209,8 +209,8 @@ const (
 )
 
 // runXAutoClaim replies with the start of the next call, the entries that are the consumer's now,
-// and the IDs of missing entries. The stream does not have the latter any more, and they are no
-// longer pending.
+// and the IDs of missing entries. A missing entry was pending, but is no longer in the stream. It
+// is not pending any more.
 func runXAutoClaim(c *Ctx) error {
 	s, wrong := c.readStream(c.Keys[0])
 	a := c.Cursor(4)

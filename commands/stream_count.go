@@ -2,9 +2,9 @@ package commands
 
 import "keyp/storage/object"
 
-// Like Redis, Keyp counts entries as they are added and as groups read them. The number of entries
-// that a group has read may be unknown: after XGROUP CREATE or SETID with an ID within the stream
-// and without ENTRIESREAD, and after an entry beyond the group's ID was deleted.
+// Like Redis, Keyp counts entries as they are added and as groups read them. In two cases it does
+// not know how many entries a group has read. One is XGROUP CREATE or SETID with an ID within the
+// stream and without ENTRIESREAD. In the other an entry beyond the group's ID was deleted.
 
 // holed reports whether an entry after an ID may be missing. The ID is not after the last one.
 func holed(s *object.Stream, id object.StreamID) bool {

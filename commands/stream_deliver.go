@@ -139,7 +139,8 @@ func (c *Ctx) consumer(s *storage.Stream, k storage.Key, group, name []byte) boo
 	return true
 }
 
-// oldest returns when the next entry for CLAIM was delivered; math.MaxInt64 if there is none.
+// oldest returns when the first entry that CLAIM may take was delivered, or math.MaxInt64 if there
+// is none.
 func (d *groupRead) oldest(after object.StreamID) int64 {
 	at := int64(math.MaxInt64)
 	if d.p.r.claim >= 0 && after == onlyNew {
@@ -151,7 +152,7 @@ func (d *groupRead) oldest(after object.StreamID) int64 {
 	return at
 }
 
-// idle returns the pending entries that CLAIM takes.
+// idle returns the pending entries that CLAIM takes: those that were delivered long enough ago.
 func (d *groupRead) idle() (list []object.PendingEntry) {
 	if d.p.r.claim < 0 {
 		return nil
@@ -167,7 +168,7 @@ func (d *groupRead) idle() (list []object.PendingEntry) {
 	return list
 }
 
-// claim makes pending entries the consumer's.
+// claim gives pending entries to the consumer.
 func (d *groupRead) claim(list []object.PendingEntry) {
 	r, now := d.p.r, d.p.c.Txn.Now()
 	for _, pending := range list {

@@ -20,7 +20,7 @@ const maxStreamID = 127
 // fewIDs is the number of IDs of a command that are parsed without an allocation.
 const fewIDs = 8
 
-// upToNUL returns the part of an argument before the first NUL, which is what Redis compares when
+// upToNUL returns the part of an argument before the first NUL. Redis compares only this part where
 // it reads C strings.
 func upToNUL(b []byte) []byte {
 	text, _, _ := bytes.Cut(b, []byte{0})

@@ -226,8 +226,8 @@ func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) 
 	return n
 }
 
-// idleIn counts the pending entries that were delivered up to an instant, until it has found most
-// that the stream still has (-1: no limit). It stops at largeCount.
+// idleIn counts the pending entries that were delivered up to an instant. It stops when most of
+// them are still in the stream (-1: no limit), or when the count is largeCount.
 func idleIn(s *object.Stream, g *object.StreamGroup, until, most int64) (n int) {
 	there := int64(0)
 	g.EachByTime(func(e object.PendingEntry) bool {
@@ -266,8 +266,8 @@ func (p *streamReply) left() int64 {
 	return n
 }
 
-// stream calls write to reply with the entries of a key; write replies with each by entry. A key
-// without entries is in the reply only if empty is set.
+// stream replies with the entries of a key. It calls write, which must call entry for each of them.
+// A key without entries is in the reply only if empty is set.
 func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	out := p.c.Out
 	if p.full {

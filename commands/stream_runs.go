@@ -10,8 +10,8 @@ import (
 // A large stream is stored in runs of entries, and some of its runs may be only on disk
 // (storage/streamruns.go). Before a handler changes anything, it calls wants for the runs that it
 // needs, and then haveRuns. If runs are missing, they are read outside of the loop, and the handler
-// starts again. In two cases it reads runs itself: if they have only a few entries, and if it has
-// begun to walk over very many.
+// starts again. In two cases the handler reads runs itself: if the runs have only a few entries,
+// and if the handler has begun to walk over very many.
 
 // wants records runs that the handler needs. A Wanted method of the stream's value has returned
 // them. The stream is Cold.

@@ -176,7 +176,7 @@ func runXCfgSet(c *Ctx) error {
 	return nil
 }
 
-// streamCfg contains the settings of XCFGSET; -1: the setting is not given.
+// streamCfg contains the settings of XCFGSET. A setting that is not given is -1.
 type streamCfg struct {
 	duration, maxSize, age int64
 	refs                   streamRefs

@@ -33,8 +33,8 @@ type expiry struct {
 }
 
 // option reads an expiry option, or the word that excludes all of them, if the next argument is
-// one. If an option is repeated, the last one counts. Two different options are a syntax error, and
-// so is an option beside that word.
+// one. If an option is repeated, the last one counts. Two different options are a syntax error. An
+// option together with that word is a syntax error, too.
 func (e *expiry) option(a *Cursor, other string) bool {
 	if a.Word(other) {
 		e.other = true

@@ -145,8 +145,8 @@ func (t *Table) Lookup(name []byte) *Spec {
 	return t.byName[strings.ToLower(string(name))]
 }
 
-// Of returns the declaration of a call, which for a container is that of its subcommand; nil if
-// there is none. args are the names, in any case, and the arguments.
+// Of returns the declaration of a call, or nil if there is none. For a container it returns the
+// declaration of the subcommand. args are the names, in any case, and the arguments.
 func (t *Table) Of(args [][]byte) *Spec { return t.Lookup(args[0]).called(args) }
 
 // asDeclared is Of, but uses the names with which commands are declared.

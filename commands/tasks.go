@@ -10,7 +10,7 @@ import (
 // A task is a command that runs beside the event loop, because it may take long: Dispatch has
 // returned the outcome Task. The loop calls StartTask and, if the task had to queue, BeginQueued.
 // Then any goroutine calls RunTask, which runs the command. Finally the loop calls EndTask, and
-// RunEmitted for what the command left to the loop.
+// RunEmitted for the effects that the command has left to the loop.
 
 // tasks counts the running tasks. It belongs to the loop.
 type tasks struct {
@@ -27,8 +27,8 @@ type tasks struct {
 // waits, no other command that may write begins. CLIENT UNPAUSE waits too, and runs after CLIENT
 // PAUSE.
 //
-// CLIENT PAUSE does not wait for a script that has run for too long. It is then refused, as other
-// commands are.
+// CLIENT PAUSE does not wait for a script that has run for too long. In that case CLIENT PAUSE is
+// refused, as other commands are.
 //
 // The wait ends when CLIENT PAUSE runs, not when the last task ends. Otherwise queued tasks would
 // begin in between. If the client of CLIENT PAUSE has left, the wait ends with the next command
@@ -122,9 +122,9 @@ func (e *Env) pin(from, c *Ctx) {
 }
 
 // RunTask runs a task's command. onLoop runs a function on the loop and waits for its end; it
-// returns false if the loop has ended. RunTask returns true if nothing has happened and Dispatch
-// must run again. Then the command has to wait now, or the keys have other values than those that
-// were pinned or read.
+// returns false if the loop has ended. RunTask returns true if the command has had no effect and
+// Dispatch must run again. Then either the command has to wait now, or the keys no longer have the
+// values that were pinned or read.
 func (e *Env) RunTask(c *Ctx, onLoop func(func()) bool) (again bool) {
 	if c.mayWrite() && c.deposed() {
 		return e.refuseDeposed(c)
@@ -158,8 +158,8 @@ func (e *Env) RunTask(c *Ctx, onLoop func(func()) bool) (again bool) {
 	return false
 }
 
-// runApart runs a command that needs only the shards of its keys. If the command finds nothing any
-// more and would wait for a key, it is dispatched again.
+// runApart runs a command that needs only the shards of its keys. If the command now finds nothing
+// and would wait for a key, it is dispatched again.
 func (e *Env) runApart(c *Ctx) (again bool) {
 	e.Store.BeginApart(c.Txn, c.Keys)
 	c.Txn.NoTouch = c.noTouch()

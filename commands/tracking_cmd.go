@@ -73,8 +73,8 @@ func (c *Ctx) trackOptions() (asked tracker, err error) {
 	return asked, a.Err()
 }
 
-// mayBecome returns the error if a client cannot track as asked. tr is its present tracking, or
-// nil.
+// mayBecome returns an error if the client's tracking cannot change from tr to asked. tr is nil if
+// the client does not track.
 func (tr *tracker) mayBecome(asked tracker) error {
 	var old trackMode
 	if tr != nil {

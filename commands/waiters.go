@@ -25,11 +25,11 @@ import (
 // A client that reads a stream leaves the entries for others, and may have no use for the new ones.
 // So all clients in the line run their commands again, each once.
 //
-// A client that waits for a lease (KEYP.LEASE) waits until its key is missing, or until the lease's
-// owner is the name that this client gave. The first client in line has a timer for the lease's
-// deadline, and does not need the reaper. It runs its command again when it becomes the first, and
-// when the lease changes, to learn that deadline. The clients in such a line may be served over
-// several passes of the loop, and no client overtakes them.
+// A client that waits for a lease (KEYP.LEASE) waits until the key of the lease is missing. It also
+// stops waiting if the lease's owner is the name that this client gave. The first client in line
+// has a timer for the lease's deadline, and does not need the reaper. It runs its command again
+// when it becomes the first, and when the lease changes, to learn that deadline. The clients in
+// this line may be served over several passes of the loop, and no client overtakes them.
 type Waiters struct {
 	*lines
 	env     *Env
@@ -59,7 +59,8 @@ type WaiterHost interface {
 	// Again runs a waiter's command once more, unless keys are being read from disk for it,
 	// and removes the waiter when there is a reply.
 	//
-	// It reports whether the command has run; if not, the waiter is looked at again (LookAgain).
+	// It reports whether the command has run. If not, the caller checks the waiter again later
+	// (LookAgain).
 	Again(w *Waiter) bool
 	// Enough reports whether the present pass has served for long enough. The waiters that can wait
 	// are then left to the next pass.
@@ -402,7 +403,7 @@ func (ws *Waiters) Resume() {
 func (ws *Waiters) Left() bool { return len(ws.later) > 0 }
 
 // serve reruns the commands that wait for a key, until the first in line has to wait further. It
-// returns false if it leaves the rest to the next pass.
+// returns false if it leaves the remaining ones to the next pass.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	for readers := true; a.tickets > 0; readers = false {
 		if a.lines[object.None].n > 0 && host.Enough() {
@@ -439,8 +440,9 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 }
 
 // waitsAs returns the first place that waits for the lease under the name of its present owner, or
-// nil if there is none. The owner may have asked on a connection that has ended, or the lease may
-// have come from another key. The command replies with the owner's token, as if it ran now.
+// nil if there is none. There are two cases. The owner may have asked before on a connection that
+// has ended, or the lease may have come from another key. The command replies with the owner's
+// token, as if it ran now.
 func (a *awaited) waitsAs(owner string) *ticket {
 	if own := a.owners[owner]; own != nil {
 		return own.first

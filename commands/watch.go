@@ -52,8 +52,8 @@ type watch struct {
 	key  string
 	db   int
 	live bool // the key existed when the watch began
-	// begun is false until the end of the transaction that began the watch and found the key
-	// expired. The removal of the key by that transaction is then no change.
+	// begun is false if the key was expired when the watch began, until the transaction that began
+	// the watch ends. That transaction may remove the key, which does not count as a change.
 	begun bool
 }
 
@@ -231,8 +231,8 @@ func (ws watchedKeys) markDirty(list []*watch) {
 }
 
 // changed marks the clients that watch a key which a transaction changed. Emptying a database
-// changes the keys that existed. A remaining watch has seen no change since it began, so its key
-// still is as it was then.
+// changes the keys that existed. If a watch remains, its key has not changed since the watch began.
+// So live still tells whether the key exists.
 func (ws watchedKeys) changed(changes []storage.Change) {
 	if len(ws) == 0 {
 		return

@@ -200,8 +200,8 @@ func replyMembers(c *Ctx, z *object.ZSet, from, to int, reverse, scores bool) {
 	})
 }
 
-// pairArray begins an array of n elements. With paired each has its value or score after it. In
-// RESP3 they form an array of their own, which beginPair begins.
+// pairArray begins an array of n elements. With paired each element is followed by its value or
+// score. In RESP3 an element and its value form an array of their own, which beginPair begins.
 func (c *Ctx) pairArray(n int, paired bool) {
 	if paired && c.Out.Proto < 3 {
 		n *= 2

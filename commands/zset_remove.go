@@ -50,8 +50,8 @@ func removeRange(parse parseSpan, event string) func(*Ctx) error {
 	}
 }
 
-// removeRanks removes the n members from rank from on and raises the event. If they are all
-// members, it deletes the key, which is one log record and not one for each member.
+// removeRanks removes the n members from rank from on and raises the event. If these are all
+// members, it deletes the key. That takes one log record in place of one for each member.
 func (c *Ctx) removeRanks(z *storage.ZSet, from, n int, ev storage.Event) {
 	if n == 0 {
 		return

@@ -51,8 +51,9 @@ func parseScores(low, high []byte) (span, error) {
 	return s, nil
 }
 
-// parseScoreEnd reads one end of a span. Redis is less strict here than with scores: the text ends
-// at a NUL, spaces may come first, an empty text is 0, and a number that is too large is infinite.
+// parseScoreEnd reads one end of a span. Redis is less strict here than with scores. The text ends
+// at a NUL, and spaces may come first. An empty text is 0, and a number that is too large is
+// infinite.
 func parseScoreEnd(b []byte) (score float64, open, ok bool) {
 	if len(b) > 0 && b[0] == '(' {
 		b, open = b[1:], true

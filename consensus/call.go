@@ -23,9 +23,9 @@ import (
 // An answer without an end is not whole. The caller waits up to two minutes for each part.
 
 const (
-	// callsEach is the most calls of one member that are answered at once, callsOfStrangers the
-	// most of all strangers together. So a member that calls often, or reads slowly, does not
-	// prevent answers to others.
+	// callsEach is the maximum number of calls of one member that are answered at once.
+	// callsOfStrangers is the maximum of all strangers together. So a member that calls often, or
+	// reads slowly, does not prevent answers to others.
 	callsEach        = 4
 	callsOfStrangers = 16
 

@@ -79,9 +79,9 @@ type Options struct {
 type Group struct {
 	o     Options
 	lease atomic.Int64 // the end of the lease, in ms since the machine started
-	// leaseTerm is the term of the lease. It is set before a lease, and the lease is 0 when a term
-	// is over. So a reader that finds the same term before and after it reads the lease has read a
-	// lease of that term.
+	// leaseTerm is the term of the lease. It is set before the lease, and the lease is set to 0
+	// when a term is over. So a reader reads leaseTerm, the lease, and leaseTerm again. If it finds
+	// the same term both times, the lease is of that term.
 	leaseTerm atomic.Uint64
 
 	mu struct {
@@ -201,11 +201,11 @@ func align(l Log, applied Base) error {
 // Proposed names proposed entries: their term, and the indexes of the first and the last.
 type Proposed struct{ Term, First, Last uint64 }
 
-// Propose appends copies of entries to the group's log, in this order, each whole or not at all.
-// Only a leader can do that. Machine.Committed reports that they are committed. After
-// Machine.Deposed their outcome is unknown until Committed or Replaced reports it. Without room for
-// all, Propose returns ErrFull and the entries that it has proposed; if there are none, Last is
-// First-1.
+// Propose appends copies of entries to the group's log, in this order. Each entry is appended whole
+// or not at all. Only a leader can propose. Machine.Committed reports that entries are committed.
+// After Machine.Deposed their outcome is unknown until Committed or Replaced reports it. If there
+// is no room for all entries, Propose returns ErrFull and the entries that it has proposed. If
+// there are none, Last is First-1.
 func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
 	for _, e := range entries {
 		if len(e) == 0 || len(e) > MaxEntry {
@@ -256,8 +256,8 @@ func (g *Group) Receive(messages []*Message) {
 }
 
 // remembers reports whether the log has all entries that this member has acknowledged to the leader
-// of this term, as far as a heartbeat shows. Its commit index is never beyond them. If entries are
-// missing, remembers ends the group. mu is locked.
+// of this term, as a heartbeat shows them. The heartbeat's commit index is never beyond these
+// entries. If entries are missing, remembers ends the group. mu is locked.
 func (g *Group) remembers(m *pb.Message) bool {
 	if m.GetType() != pb.MsgHeartbeat || m.GetTerm() < g.mu.term || m.GetCommit() <= g.mu.last {
 		return true

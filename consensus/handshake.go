@@ -104,8 +104,8 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 	return nil
 }
 
-// Answer does the other side of Call. It returns the number of the caller, and the channel of the
-// connection.
+// Answer does the called side of a handshake (see Call). It returns the number of the caller, and
+// the channel of the connection.
 func Answer(r *bufio.Reader, w io.Writer, me Member, secret []byte,
 	random io.Reader) (from uint64, channel Channel, err error) {
 	hello, err := readBody(r, KindHello, helloSize)

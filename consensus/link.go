@@ -75,7 +75,7 @@ func (l *link) put(m *Message) bool {
 	return err == nil
 }
 
-// flush writes the waiting bytes, as far as that is possible without blocking.
+// flush writes as many of the waiting bytes as it can without blocking.
 func (l *link) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +264,7 @@ func (l *link) listen(plain net.Conn, in *bufio.Reader) error {
 	}
 }
 
-// write writes what senders have not written, and an idle frame at intervals.
+// write writes the bytes that senders have left, and an idle frame at intervals.
 func (l *link) write(plain, c net.Conn, ended <-chan struct{}) {
 	idle := time.NewTicker(l.t.times.idle)
 	defer idle.Stop()

@@ -13,8 +13,9 @@ type Machine interface {
 	// members. Before the machine has applied that entry, it must propose nothing, because it may
 	// not have applied all entries of earlier terms.
 	Elected(term, first uint64)
-	// Deposed reports that this member no longer leads in that term, also if it was removed. Its
-	// proposals after the entry committed may still become committed, here too, or be replaced.
+	// Deposed reports that this member no longer leads in that term, also if it was removed from
+	// the group. Proposals that it made after the entry committed may still become committed, here
+	// too, or be replaced.
 	Deposed(term, committed uint64)
 	// Committed reports that all entries up to index are committed. It may be called before they
 	// are on this member's disk.
@@ -23,9 +24,9 @@ type Machine interface {
 	// Either other entries have their indexes, or a snapshot has replaced the log; it is unknown
 	// whether the snapshot includes their effects.
 	Replaced(from uint64)
-	// Apply gets committed entries that are on this member's disk, each once, also those that this
-	// member has proposed. Entries without data, and those of another type than pb.EntryNormal,
-	// belong to the group itself.
+	// Apply gets committed entries that are on this member's disk, each once. Entries that this
+	// member has proposed are among them. Entries without data, and entries of another type than
+	// pb.EntryNormal, belong to the group itself.
 	Apply(a Applying, done func())
 	// Restore replaces the machine's whole state by a snapshot. Once it has called done without an
 	// error, the old state must not return after a crash. An error ends the group.

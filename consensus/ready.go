@@ -37,8 +37,9 @@ func (g *Group) ready() {
 	}
 }
 
-// repeated reports whether a heartbeat is followed by another one to the same member. A tick makes
-// one, and asking for the lease makes the next, which says all that the first one does.
+// repeated reports whether a heartbeat is followed by another one to the same member. At a tick the
+// node makes one heartbeat, and the question for the lease makes another. The second one contains
+// everything that the first one does.
 func repeated(m *pb.Message, later []*pb.Message) bool {
 	return m.GetType() == pb.MsgHeartbeat && slices.ContainsFunc(later, func(l *pb.Message) bool {
 		return l.GetType() == pb.MsgHeartbeat && l.GetTo() == m.GetTo()

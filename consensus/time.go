@@ -17,7 +17,8 @@ type Time interface {
 	// Tick is called once a tick, before anything is sent, without the mutex: a leader reads the
 	// clocks.
 	Tick()
-	// Now returns the group's time, at the leader as of the last look; 0: it is not known here.
+	// Now returns the group's time, or 0 if it is not known here. At the leader it is as of its
+	// last reading of the clocks.
 	Now() int64
 	// Lead takes the time that the leader of this term has sent.
 	Lead(at int64)
@@ -48,8 +49,8 @@ func (g *Group) timeOf(m *pb.Message) int64 {
 	}
 }
 
-// hear takes the time of a message, before the promise has its stamp. Of the leader's heartbeats,
-// it uses only those that are no older than an earlier one. mu is locked.
+// hear takes the time of a message. It must be called before the promise gets the message's stamp.
+// It uses a heartbeat of the leader only if that is not older than an earlier one. mu is locked.
 func (g *Group) hear(m *Message) {
 	r, p := m.Raft, &g.mu.promise
 	switch r.GetType() {
@@ -57,7 +58,8 @@ func (g *Group) hear(m *Message) {
 		switch {
 		case r.GetTerm() < g.mu.term || m.Time == 0:
 		case m.Stamp == 0:
-			// It asks for no lease, and nothing says which of such heartbeats is the newest.
+			// The heartbeat asks for no lease. Heartbeats without a stamp have no order, so it may
+			// not be the newest one.
 			g.o.Time.Advise(m.Time)
 		case !p.outlives(r.GetTerm(), int64(m.Stamp)):
 			g.o.Time.Lead(m.Time)

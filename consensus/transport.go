@@ -187,8 +187,8 @@ func (t *Transport) Send(m *Message) bool {
 	return ok && r != nil && r.links[channel].put(m)
 }
 
-// Flush sends the queued messages as far as possible without blocking. The links' writers send the
-// rest.
+// Flush sends as many of the queued messages as it can without blocking. The links' writers send
+// the remaining ones.
 func (t *Transport) Flush() {
 	for _, r := range *t.peers.Load() {
 		for _, l := range r.links[Votes:] {
@@ -386,7 +386,7 @@ func (o *TransportOptions) mayBePlain(c net.Conn) error {
 	return nil
 }
 
-// next reads a frame; nil: it was an idle one, which is answered.
+// next reads a frame and returns its message. It answers an idle frame, and returns nil for it.
 func (t *Transport) next(c net.Conn, in *bufio.Reader, from uint64,
 	channel Channel) (*Message, error) {
 	f, err := ReadFrame(in, frameLimit(channel))

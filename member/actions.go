@@ -223,8 +223,8 @@ func single(kind pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 }
 
 // admit makes a server a member that does not vote yet. The request may be repeated. A member with
-// the same node name is replaced. So is one that has the server's address, for example after the
-// loss of its disk; while that one still answers, it is an error.
+// the same node name is replaced. A member with the server's address is replaced, too, for example
+// after the loss of its disk; but if that member still answers, admit returns an error.
 func (m *Member) admit(ctx context.Context, q *request) error {
 	o := *q.Member
 	m.mu.Lock()

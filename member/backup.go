@@ -114,7 +114,7 @@ func (k *keptEntries) Batches(after, through uint64, fn func(uint64, []byte) err
 	return nil
 }
 
-// within takes an entry, and calls fn with those of its batches that end after from and not after
+// within takes an entry, and calls fn with the batches in it that end after from and not after
 // through.
 func (s *stream) within(e *pb.Entry, from, through uint64, fn func(uint64, []byte) error) error {
 	return s.take(e, func(lsn uint64, batch []byte) error {
@@ -133,8 +133,8 @@ func (m *Member) kept() int64 {
 	return m.journal.log.Between(m.forKeeps(others), others)
 }
 
-// forKeeps returns a segment, or an earlier one, from which on the log contains everything kept for
-// backups and the archive.
+// forKeeps returns segment, or an earlier segment from which on the log contains everything kept
+// for backups and the archive.
 func (m *Member) forKeeps(segment uint64) uint64 {
 	m.mu.Lock()
 	lowest := uint64(0)

@@ -56,9 +56,9 @@ var (
 )
 
 // OpenClosed opens the store of a member's directory for reading. o contains nothing about the log,
-// nor about the owner of the directory. The store has everything that the log marks as committed,
-// or with all each entry of the log. It returns ErrAlone of storage for the directory of a server
-// that is alone.
+// nor about the owner of the directory. The store has everything that the log marks as committed
+// or, if all is true, each entry of the log. It returns ErrAlone of storage for the directory of a
+// server that is alone.
 func OpenClosed(o storage.Options, all bool) (*storage.Store, storage.Recovered, *Closed, error) {
 	c := &Closed{dir: o.Dir}
 	o.Member, o.Follower, o.ReadOnly, o.NoBackground = true, true, true, true
@@ -234,8 +234,8 @@ func (c *Closed) Recover(ctx context.Context, store *storage.Store, o storage.Op
 	return bad
 }
 
-// AsOf sets the time in a backup's header to when this data was last current. Others may have gone
-// on since then.
+// AsOf sets the time in a backup's header to when this data was last current. Other members may
+// have continued since then.
 func (c *Closed) AsOf(sn *storage.FileSnapshot) {
 	sn.Header.Time = min(sn.Header.Time, c.Written.UnixMilli())
 }

@@ -38,7 +38,7 @@ func OwnFile(name string) bool {
 		strings.HasPrefix(name, identityFile+".")
 }
 
-// identity is the file that a member keeps beside its log and its store.
+// identity is the content of the file member.json, which a member keeps with its log and its store.
 type identity struct {
 	Version int    `json:"version"`
 	Cluster uint64 `json:"cluster"` // of the group, random

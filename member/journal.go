@@ -283,8 +283,9 @@ func (j *journal) room() {
 	}
 }
 
-// replaced records that another leader has replaced the entries from one on. Committing those does
-// not commit batches of this member. It reports whether the replaced entries had batches.
+// replaced records that another leader has replaced the entries from one on. Committing the new
+// entries does not commit batches of this member. It reports whether the replaced entries had
+// batches.
 func (j *journal) replaced(from uint64) (lost bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

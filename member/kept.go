@@ -7,12 +7,12 @@ import (
 	"keyp/consensus"
 )
 
-// A checkpoint releases the log that a start does not need, except for what backups, the archive
-// and other members need. For members that are behind, the log is kept up to KeptLog, in bytes on
-// disk. A member that needs more takes a snapshot. After that it must find the rest in the log, or
-// it would need the next snapshot: so more is kept for it until it has caught up. The bound is then
-// the size of the snapshot, or lagFactor times KeptLog if that is more: a member needs more time
-// for a larger snapshot.
+// A checkpoint releases the parts of the log that a start does not need, except for the parts that
+// backups, the archive and other members need. For members that are behind, the log is kept up to
+// KeptLog, in bytes on disk. A member that needs more takes a snapshot. After that it must find the
+// rest in the log, or it would need another snapshot. So more of the log is kept for it until it
+// has caught up. The bound is then the size of the snapshot, or lagFactor times KeptLog if that is
+// more: a member needs more time for a larger snapshot.
 
 const (
 	// lagFactor times KeptLog is kept at least for a member that continues after a snapshot.
@@ -57,8 +57,8 @@ func (m *Member) ended(first uint64) uint64 {
 	return min(first, m.needed(own))
 }
 
-// letGo releases what was kept for other members and is needed no more. Otherwise it would stay
-// until the next checkpoint, which may be far in an idle group.
+// letGo releases segments that were kept for other members and are needed no more. Otherwise they
+// would stay until the next checkpoint, which may be far in an idle group.
 func (m *Member) letGo() {
 	m.mu.Lock()
 	saved, first, kept := m.mu.saved, m.mu.begin, m.mu.others < m.mu.saved
@@ -139,8 +139,8 @@ func (m *Member) follows(id uint64) {
 	}
 }
 
-// lag returns up to which entry a peer has the log, and the size of the snapshot after which it
-// continues; 0: it does not.
+// lag returns the entry up to which a peer has the log; 0: that is not known. If the peer continues
+// after a snapshot, it also returns the size of the snapshot, and 0 otherwise.
 func (m *Member) lag(p *consensus.Peer) (has uint64, size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -337,7 +337,7 @@ func (m *Member) connect() {
 
 func busAddress(o *commands.Member) string { return net.JoinHostPort(o.IP, fmt.Sprint(o.Bus)) }
 
-// closeGroup ends the part that this member takes.
+// closeGroup ends this member's part in the group.
 func (m *Member) closeGroup() {
 	m.closing.Do(func() {
 		m.stop()
@@ -375,7 +375,8 @@ func (m *Member) replan(plan func() error) {
 	m.o.Again()
 }
 
-// rebuild executes the process again, because the open store cannot continue. The log gets why.
+// rebuild executes the process again, because the open store cannot continue. It logs the reason,
+// why.
 func (m *Member) rebuild(why string, args ...any) {
 	m.o.Logger.Warn("the server starts again: "+why, args...)
 	m.become(func() { m.mu.role = commands.Rebuilding })

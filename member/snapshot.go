@@ -126,7 +126,8 @@ func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) (err e
 	return nil
 }
 
-// counted counts the sent bytes of a snapshot, and tells the group that the snapshot goes on.
+// counted counts the sent bytes of a snapshot, and tells the group that the snapshot is still being
+// sent.
 type counted struct {
 	m  *Member
 	to uint64

@@ -316,8 +316,8 @@ func (r *Reader) Ahead(names [][]byte, place func(name []byte) int) [][]byte {
 	return names
 }
 
-// lengthLine parses a canonical length line of the given type at the start of b. rest is what
-// follows it.
+// lengthLine parses a canonical length line of the given type at the start of b. rest is the rest
+// of b.
 func lengthLine(b []byte, kind byte) (n int64, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != kind {
 		return 0, b, false

@@ -57,7 +57,8 @@ var pcall = lua.PCallWith(caught)
 
 var errPcall = lua.Constant("attempt to call a boolean value")
 
-// basePcall is Redis's pcall. Without an argument that one calls a boolean, which is an error.
+// basePcall is Redis's pcall. Called without an argument, Redis's pcall calls a boolean, which is
+// an error.
 func basePcall(L *lua.State) int {
 	if L.NArgs() == 0 {
 		L.PushBool(false)

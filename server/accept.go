@@ -28,8 +28,8 @@ const (
 )
 
 // reserve are descriptors that are open only to be closed. When the process has no more, closing
-// them leaves the store some to go on with. It also lets waiting clients get an error instead of
-// hanging. No client is accepted until all of them are open again.
+// them gives the store some descriptors to continue with. It also lets waiting clients get an error
+// instead of hanging. No client is accepted until all of them are open again.
 type reserve struct{ fds []int }
 
 // reserved is how many descriptors are kept in reserve.

@@ -39,8 +39,8 @@ type blocked struct {
 	loads  bool   // keys are being read for it
 	began  time.Duration
 	on     commands.BlockedOn // without names of keys
-	// parked: the session is in loop.waitlist, since its command needs something that a task
-	// has.
+	// parked: the session is in loop.waitlist, because its command needs something that a task has
+	// locked.
 	parked bool
 }
 
@@ -157,8 +157,8 @@ type unsettled struct {
 	b *blocked
 }
 
-// settle asks the log to settle for all sessions that wait for it. It does so once for all of them,
-// and again for those that come meanwhile.
+// settle waits, on another goroutine, until the log has settled for all sessions in unsettled.
+// Sessions that come meanwhile are served by another wait afterwards.
 func (l *loop) settle() {
 	if l.settles || len(l.unsettled) == 0 {
 		return
@@ -253,9 +253,9 @@ const (
 	eventsInPass = 1024
 )
 
-// deliver publishes what happened to keys, passes changes on to those that wait for them, and
-// serves the sessions whose blocking commands wait for that. It is called after each command and
-// before the next one. While CLIENT PAUSE delays commands nobody is served.
+// deliver publishes the events of keys, passes changes of keys on, and serves the sessions whose
+// blocking commands wait for these changes. It is called after each command and before the next
+// one. While CLIENT PAUSE delays commands, no session is served.
 func (l *loop) deliver() {
 	l.env.Events.Deliver(eventsAtOnce)
 	l.env.Changes.Deliver()

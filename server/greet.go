@@ -44,8 +44,8 @@ type greeting struct {
 
 var errGone = errors.New("the connection was closed during the handshake")
 
-// greeters returns how many handshakes compute at a time: not on all processors, so that the loop
-// has one.
+// greeters returns how many handshakes may compute at a time. If there are several processors, it
+// leaves one to the loop.
 func greeters() int { return max(1, processors-1) }
 
 // await lets the loop fetch input. The handshake calls it, through wire.Read.
@@ -73,8 +73,9 @@ func (g *greeting) run(conn *tls.Conn) (err error) {
 	return conn.Handshake()
 }
 
-// greet begins a session's TLS. Other clients see its client and can end it, and it counts. But
-// nothing of it runs before the handshake has succeeded.
+// greet begins the TLS handshake of a session. Other clients already see the session's client and
+// can end it, and it counts as connected. But none of its commands runs before the handshake has
+// succeeded.
 func (l *loop) greet(s *session) {
 	g := &greeting{turn: l.tls.turn, fetched: make(chan struct{}, 1), gone: make(chan struct{}),
 		wants: true}

@@ -86,7 +86,7 @@ func (l *loop) endWaiting() {
 	}
 }
 
-// deposed handles the loss of the leadership: nobody knows what became of the last commands.
+// deposed handles the loss of the leadership: the outcome of the last commands is unknown.
 func (l *loop) deposed() {
 	l.endUnproven()
 	l.env.Deposed()
@@ -97,8 +97,8 @@ func (l *loop) deposed() {
 	}
 }
 
-// endUnproven closes the clients with replies of a term that is over, which were not certain to be
-// those of the group.
+// endUnproven closes the clients with replies that were made in a term that is over, if it was not
+// yet certain that this server still led when it made them.
 func (l *loop) endUnproven() {
 	g := &l.group
 	for _, s := range g.unproven {
@@ -113,8 +113,9 @@ func (l *loop) endUnproven() {
 	l.timers.stop(&g.looks)
 }
 
-// shows notes that the reply from a mark of the session's output on shows what the leader of a term
-// has. It returns false if that term or the session is over: then nothing of the reply may leave.
+// shows notes that the reply which begins at mark in the session's output shows data of the leader
+// of a term. If that term or the session is over, it returns false, and nothing of the reply may
+// leave.
 func (l *loop) shows(s *session, mark int, term uint64) bool {
 	g := &l.group
 	if !l.env.Leads(term) {
@@ -159,8 +160,8 @@ func (l *loop) prove() {
 	l.lookForLease()
 }
 
-// cutUnproven ends a connection with a reply that was made by a leader whose term is over: it may
-// not be what the group has.
+// cutUnproven ends a connection with a reply that was made by a leader whose term is over. The
+// reply may differ from the data of the group.
 func (l *loop) cutUnproven(s *session) {
 	if s.takes() {
 		l.condemn(s)

@@ -23,8 +23,8 @@ type listener struct {
 	unix bool
 	tls  bool
 	port int // 0 for a Unix socket
-	// ready: accept has not said yet that nobody waits. The socket is watched
-	// edge-triggered, so this must be remembered.
+	// ready: more connections may wait, because accept has not returned yet that there is none. The
+	// socket is watched edge-triggered, so this must be remembered.
 	ready bool
 }
 
@@ -115,8 +115,8 @@ func Probe(o Options) error {
 	return err
 }
 
-// Takes reports whether an address of bind covers an IP address, or is covered by it: then no other
-// process can have a clients' port there. Names of hosts are not looked up.
+// Takes reports whether an address of bind covers an IP address, or is covered by it. If so, no
+// other process can listen there at a port for clients. Names of hosts are not looked up.
 func Takes(cfg *config.Config, addr netip.Addr) bool {
 	return slices.ContainsFunc(cfg.Words("bind"), func(word string) bool {
 		own, err := literal(word)

@@ -24,7 +24,7 @@ const (
 	cronTime = 100 * time.Millisecond
 )
 
-// loop is the event loop. All fields belong to its goroutine, but for box.
+// loop is the event loop. All fields except box belong to its goroutine.
 type loop struct {
 	o    *Options
 	env  *commands.Env
@@ -297,8 +297,8 @@ func (l *loop) clientLeaves(s *session, dead bool) {
 	}
 }
 
-// serveReady gives every session in the queue its turn. Those that get into the queue
-// meanwhile have theirs in the next pass.
+// serveReady gives every session in the queue its turn. Sessions that are queued meanwhile have
+// their turns in the next pass.
 func (l *loop) serveReady() {
 	turn := l.queue
 	l.queue = l.spare[:0]
@@ -331,9 +331,9 @@ func (l *loop) vital(fn func()) {
 }
 
 // isolate runs a part of the loop for one session; a panic costs that session alone. A panic in a
-// command's handler costs that command alone (Env.Dispatch). A panic in the store outside of
-// handlers, where transactions begin and end, leaves it unknown what is locked or half done. Then
-// the server stops, and a restart recovers the durable data.
+// command's handler costs that command alone (Env.Dispatch). After a panic in the store outside of
+// handlers, where transactions begin and end, it is unknown which locks are held and which changes
+// are half done. Then the server stops, and a restart recovers the durable data.
 func (l *loop) isolate(s *session, fn func(*session)) {
 	defer func() {
 		p := recover()

@@ -61,13 +61,13 @@ func (m *mailbox) maySleep() bool {
 	return true
 }
 
-// begin begins a pass, which looks at everything that rings were about.
+// begin begins a pass. The pass looks at everything that has changed so far.
 func (m *mailbox) begin() {
 	m.asleep.Store(false)
 	m.rung.Store(false)
 }
 
-// quiet forgets rings about the log, which the loop looks at next by itself.
+// quiet forgets that the log has changed, because the loop looks at the log next by itself.
 func (m *mailbox) quiet() { m.rung.Store(false) }
 
 // take returns the posted functions.

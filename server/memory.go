@@ -77,14 +77,15 @@ func (m *memory) move(s *session, class int) {
 	}
 }
 
-// forget takes a session out that ends.
+// forget removes a session that ends.
 func (m *memory) forget(s *session) {
 	m.total -= s.counted
 	s.counted = 0
 	m.move(s, 0)
 }
 
-// largest returns a session that takes about as much as any; nil if none may be evicted.
+// largest returns a session that uses about as much memory as any other; nil if none may be
+// evicted.
 func (m *memory) largest() *session {
 	for class := len(m.classes) - 1; class > 0; class-- {
 		if list := m.classes[class]; len(list) > 0 {
@@ -94,7 +95,7 @@ func (m *memory) largest() *session {
 	return nil
 }
 
-// heavy reports whether a session has so much that it is counted before the pass ends.
+// heavy reports whether a session uses so much memory that it is counted before the pass ends.
 func (s *session) heavy() bool { return s.room > turnBytes || s.out.pending() >= earlyOutput }
 
 // weigh counts a session that may have grown much, and enforces the limit. No command may be
@@ -109,7 +110,8 @@ func (l *loop) weigh(s *session) {
 	}
 }
 
-// makeRoom evicts clients until what they take is within the limit, or many.
+// makeRoom evicts clients until their memory is within the limit. It evicts at most evictTurn
+// clients, and leaves the rest to the next pass.
 func (l *loop) makeRoom() {
 	m := &l.memory
 	for n := 0; m.over(); n++ {

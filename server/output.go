@@ -35,9 +35,9 @@ type output struct {
 	inside   int // bytes in blocks
 	blockCap int // capacity of blocks
 	needs    []dependency
-	// holds: from held on, the output shows what a leader has, and nothing of that may leave before
-	// it is certain that it led. The newest such reply begins at newest; a majority is asked for
-	// what is before asked.
+	// holds: from held on, the output shows data of a leader, and may not leave before it is
+	// certain that this server led. The newest such reply begins at newest. A majority is asked to
+	// confirm the output before asked.
 	holds               bool
 	held, newest, asked uint64
 	// timed are the replies that have not left, by the pass that wrote them.
@@ -91,8 +91,8 @@ func (o *output) end() uint64 { return o.tail() + uint64(len(o.w.Buf)) }
 // pushed returns the number of bytes that have not left and answer no command.
 func (o *output) pushed() int { return int(o.end() - max(o.replied, o.base+uint64(o.sent))) }
 
-// depend notes that the output from buffer offset `from` on depends on lsn. All dependencies of
-// one pass are one entry, since one commit serves them: it keeps the list short.
+// depend notes that the output from buffer offset `from` on depends on lsn. All dependencies of one
+// pass are one entry, because one commit makes them all durable. This keeps the list short.
 func (o *output) depend(from int, lsn, pass uint64) {
 	if n := len(o.needs); n > 0 {
 		last := &o.needs[n-1]
@@ -266,9 +266,9 @@ func (l *loop) push(s *session, m message) {
 	}
 }
 
-// pushMost bounds the messages in bytes that wait for a client to which no hard limit applies.
-// Replies can wait for their client, since its further commands do. But nothing delays the messages
-// of MONITOR and CLIENT TRACKING, which others cause.
+// pushMost bounds the messages in bytes that wait for a client to which no hard limit applies. The
+// replies that wait for a client need no such bound, because its further commands wait, too. But
+// other clients cause the messages of MONITOR and CLIENT TRACKING, and nothing delays these.
 const pushMost = 64 << 20
 
 // pushBehind sends the messages that were pushed to s while its command ran, after the reply.

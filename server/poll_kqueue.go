@@ -64,7 +64,8 @@ func (p *poller) control(fd, filter, flags int) error {
 	return err
 }
 
-// wait returns the number of events, which at reads, after at most timeout; below zero is no limit.
+// wait waits for events, at most for timeout, or without limit if timeout is below zero. It returns
+// their number; at returns each of them.
 func (p *poller) wait(timeout time.Duration) (int, error) {
 	var limit *unix.Timespec
 	if timeout >= 0 {

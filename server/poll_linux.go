@@ -54,9 +54,9 @@ func (p *poller) control(op, fd int, events uint32) error {
 		&unix.EpollEvent{Events: events | unix.EPOLLET, Fd: int32(fd)})
 }
 
-// wait returns the number of events, which at reads, after at most timeout; below zero is no limit.
-// It looks without blocking first: a busy server rarely has to wait, and this call costs the
-// scheduler nothing.
+// wait waits for events, at most for timeout, or without limit if timeout is below zero. It returns
+// their number; at returns each of them. It looks without blocking first: a busy server rarely has
+// to wait, and this call costs the scheduler nothing.
 func (p *poller) wait(timeout time.Duration) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.ep),
 		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), 0, 0, 0)

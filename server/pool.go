@@ -4,12 +4,12 @@ import "keyp/resp"
 
 const (
 	// pooledBuffer is the least capacity of an output buffer, in bytes, and pooledLargest the most
-	// that is kept for the next use. Larger ones are left to the collector, so that one large reply
-	// does not stay for ever.
+	// that is kept for the next use. Larger buffers are left to the collector, so that the memory
+	// of one large reply is not kept for ever.
 	pooledBuffer  = 16 << 10
 	pooledLargest = 256 << 10
-	// pooledOutput bounds what waits for its next use, in bytes. A pass with more
-	// output than that allocates.
+	// pooledOutput bounds the buffers that wait for their next use, in bytes. A pass with more
+	// output has to allocate memory.
 	pooledOutput = 4 << 20
 	// pooledReaders and pooledInput bound the readers that wait, in number and in
 	// bytes of buffer. Sessions take turns with the same one, unless they keep theirs

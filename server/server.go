@@ -26,14 +26,14 @@ type Options struct {
 	Listen, ListenTLS []string
 	// Inside restricts clients to those of this process (Connect): there are no listeners.
 	Inside bool
-	// BeforeStop is called before a clean stop begins, while the server serves, and once; nil:
-	// nothing is.
+	// BeforeStop is called once, before a clean stop begins and while the server still serves; nil:
+	// nothing is called.
 	BeforeStop func()
 }
 
-// Bell is how the store reaches a server, which is made after it: its methods serve
-// as storage.Options.OnDurable and OnFail. The zero value is ready; they do nothing
-// before New and after Run.
+// Bell lets the store notify the server, which is made after the store. Its methods serve as
+// storage.Options.OnDurable and OnFail. The zero value is ready; its methods do nothing before New
+// and after Run.
 type Bell struct{ box atomic.Pointer[mailbox] }
 
 // Durable notifies the server that more of the log is durable.
@@ -194,7 +194,7 @@ func (s *Server) Wake() { s.loop.box.wake() }
 // loop calls it.
 func (s *Server) ClientMemory() int64 { return int64(s.loop.memory.total) }
 
-// Pause begins or extends CLIENT PAUSE: the later end and the wider kind stand. Only the loop calls
+// Pause begins or extends CLIENT PAUSE: the later end and the wider kind apply. Only the loop calls
 // it.
 func (s *Server) Pause(d time.Duration, all bool) {
 	kind := commands.PauseWrite

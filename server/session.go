@@ -17,7 +17,7 @@ const (
 	readSize = 16 << 10
 	// largeRead bounds the room for one read while a long argument arrives.
 	largeRead = 1 << 20
-	// largeMove is the size in bytes from which on input is copied beside the loop.
+	// largeMove is the size in bytes from which on input is copied outside of the loop.
 	largeMove = 4 << 20
 	// turnBytes and turnCommands bound what a session may read and run in a pass.
 	turnBytes    = 64 << 10
@@ -30,9 +30,9 @@ const (
 	outputPause = 1 << 20
 	// earlyOutput is the output in bytes that is sent before the turn ends, if it may leave.
 	earlyOutput = 64 << 10
-	// guestOutput is the output in bytes over which commands of a client that has to authenticate
-	// first wait. When its socket takes no more, it is closed: nobody is to keep memory without
-	// a password.
+	// guestOutput is a size of output in bytes. While a client that still has to authenticate has
+	// more output, its commands wait. If its socket takes no more in that case, the client is
+	// closed: nobody may keep memory without a password.
 	guestOutput = 1 << 10
 	// loadTries bounds how often the keys of a command are loaded again because they
 	// left memory before it could run.
@@ -262,8 +262,8 @@ func (l *loop) read(s *session) int {
 	return 0
 }
 
-// grow moves the input of a session to a larger buffer beside the loop: allocating and copying take
-// long for hundreds of MiB. The session waits meanwhile.
+// grow moves the input of a session to a larger buffer, outside of the loop, because allocating and
+// copying hundreds of MiB takes long. The session waits meanwhile.
 func (l *loop) grow(s *session, size int) {
 	s.wait(forRoom)
 	reader := s.reader
@@ -368,7 +368,8 @@ func (l *loop) finishReply(s *session, c *commands.Ctx, mark int) {
 	}
 }
 
-// cutOutput ends a connection that passed client-output-buffer-limit, or what one reply may take.
+// cutOutput ends a connection whose output has passed client-output-buffer-limit, or the bound of
+// one reply.
 func (l *loop) cutOutput(s *session) {
 	if !s.takes() {
 		return
@@ -452,8 +453,8 @@ func (l *loop) failCommand(s *session, err commands.Error) {
 	l.finishReply(s, &commands.Ctx{Spec: s.client.Last}, mark)
 }
 
-// resume runs the command that has waited again, and lets the session go on unless it waits
-// again.
+// resume runs again the command that has waited, and lets the session continue unless the command
+// has to wait again.
 func (l *loop) resume(s *session) {
 	args := s.args
 	s.wake()
@@ -464,7 +465,7 @@ func (l *loop) resume(s *session) {
 	}
 }
 
-// goOn lets a session go on after the command that has waited, and has its reply. Another session's
+// goOn lets a session continue after the command that has waited has its reply. Another session's
 // command may be running.
 func (l *loop) goOn(s *session) {
 	s.args, s.past.Loads = nil, 0

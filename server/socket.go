@@ -42,7 +42,8 @@ func (s *session) receive(p []byte) (n int, more bool, err error) {
 }
 
 // sendTurn bounds what one call of transmit sends without TLS, in bytes. A client on the same
-// machine may read as fast as that, so all of a long reply would leave while others wait.
+// machine may read as fast as the server sends. Without the bound, all of a long reply would leave
+// while others wait.
 const sendTurn = 256 << 10
 
 // transmit sends the first n bytes of p: at most sendTurn, with TLS about sealTurn. full: the

@@ -111,7 +111,7 @@ func (s *session) finish() {
 	s.client.Closing = true
 }
 
-// linger leaves a session only the wait for the client's end.
+// linger makes a session wait only for its client to end the connection.
 func (s *session) linger() { s.to(lingering) }
 
 // condemn marks a session to be closed at the end of the pass. The caller may be iterating over a

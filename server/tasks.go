@@ -31,8 +31,8 @@ import (
 //
 // A session whose command needs something that a task has locked waits for the task's end
 // (forTask). It then has its turn before all others. Once a script has run for too long, such
-// commands are refused instead. Some of a Global task's code uses what belongs to the loop: the
-// loop runs it, while the task waits (lend).
+// commands are refused instead. Some of a Global task's code uses data that belongs to the loop.
+// The loop runs this code, while the task waits (lend).
 type tasks struct {
 	// These belong to the loop.
 	count  int   // tasks that have begun, or wait in queue, and whose end the loop has not seen
@@ -62,18 +62,19 @@ type lane struct {
 	queue   []*task // to begin when another one ends
 }
 
-// task is one such command with all that it may touch. Its arguments stay valid, as its session
-// waits.
+// task is a command that runs as a task, with all data that it may use. Its arguments stay valid,
+// because its session waits.
 type task struct {
 	s    *session
 	ctx  commands.Ctx
 	txn  *storage.Txn
 	out  resp.Writer
 	took time.Duration
-	// moved: it does not run on the loop's goroutine, or no longer. Once it runs, tasks.mu
-	// guards this.
+	// moved: the task does not run on the loop's goroutine, or does not any more. Once it runs,
+	// tasks.mu guards this.
 	moved bool
-	// Its keys have changed, so it has done nothing: its command is dispatched again.
+	// again: the task's keys have changed, so it has done nothing, and its command is dispatched
+	// again.
 	again bool
 
 	forsaken bool // endForsaken has found reason to end it
@@ -142,8 +143,8 @@ func (l *loop) startTask(s *session) {
 	}
 }
 
-// newTask returns a task that has nothing of an earlier one. Global ones are used again: scripts
-// are brief, and many.
+// newTask returns a task that has nothing of an earlier one. Global tasks are used again, because
+// scripts are brief and many.
 func (x *tasks) newTask(l *loop, scope commands.Scope) *task {
 	j := &task{}
 	if scope == commands.Global && x.next != nil {
@@ -208,7 +209,8 @@ func (x *tasks) onLoop(j *task, began int) {
 	}
 }
 
-// offLoop ends that watch. It reports whether another goroutine has become the loop.
+// offLoop makes the supervisor stop watching a task. It reports whether another goroutine has
+// become the loop.
 func (x *tasks) offLoop(j *task) (moved bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -334,13 +336,13 @@ func (l *loop) lend(j *task, fn func()) bool {
 	}
 }
 
-// end moves a task's reply to its session, and lets those go on that waited for it.
+// end moves a task's reply to its session, and lets the sessions continue that waited for the task.
 func (l *loop) end(j *task) {
 	x := &l.tasks
 	x.count--
 	switch j.ctx.Scope {
 	case commands.Unlocked:
-		// What is queued and may write waits while CLIENT PAUSE waits for the end of this one.
+		// While CLIENT PAUSE waits for the end of this task, queued tasks that may write wait, too.
 		l.endUnlocked(j)
 	case commands.Global:
 		x.global = nil
@@ -390,9 +392,9 @@ func (l *loop) endUnlocked(j *task) {
 	}
 }
 
-// endForsaken ends tasks that wait for another server when it finds one twice whose client has
-// left, or for which CLIENT PAUSE waits. It ends none at first, since the target may be about to
-// reply: a client may end its side as soon as it has sent its command.
+// endForsaken ends tasks that wait for another server, if their client has left or CLIENT PAUSE
+// waits for them. It ends a task only when it finds it for the second time, since the other server
+// may be about to reply: a client may end its side as soon as it has sent its command.
 func (l *loop) endForsaken() {
 	x := &l.tasks
 	at := &x.lanes[commands.Elsewhere]
@@ -437,7 +439,7 @@ func (l *loop) dropQueued(s *session) {
 	}
 }
 
-// executed moves a task's reply to its session and lets that go on.
+// executed moves a task's reply to its session and lets the session continue.
 func (l *loop) executed(j *task) {
 	s := j.s
 	if s.state != forOwnTask {
@@ -462,7 +464,8 @@ func (l *loop) executed(j *task) {
 	})
 }
 
-// checkScript checks whether a script has run too long. If not, it runs again when that may be.
+// checkScript checks whether a script has run too long. If not, it sets a timer to check again when
+// the script may have.
 func (l *loop) checkScript() {
 	x := &l.tasks
 	if x.global == nil {

@@ -36,8 +36,8 @@ const (
 	maxSealed = 256 << 10
 )
 
-// secure is the TLS of one session. It belongs to the loop, but for what the handshake
-// has of it meanwhile (greet.go).
+// secure is the TLS of one session. It belongs to the loop, except for the parts that the handshake
+// uses while it runs (greet.go).
 type secure struct {
 	conn  *tls.Conn
 	wire  wire
@@ -183,8 +183,8 @@ func (t *secure) write(p []byte, pool *bufferPool) (n int, full bool, err error)
 // greetMemory is about what a handshake takes, in bytes.
 const greetMemory = 32 << 10
 
-// memory returns the memory of TLS for a session beside crypto/tls's own, in bytes. During a
-// handshake the wire is not read: the handshake's goroutine has it.
+// memory returns the memory of TLS for a session in addition to that of crypto/tls, in bytes.
+// During a handshake the wire is not read: the handshake's goroutine has it.
 func (t *secure) memory() int {
 	if t.greet != nil {
 		return greetMemory

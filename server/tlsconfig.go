@@ -26,7 +26,7 @@ type TLS struct{ config atomic.Pointer[tls.Config] }
 // Config returns the present configuration, for new connections. It must not be changed.
 func (t *TLS) Config() *tls.Config { return t.config.Load() }
 
-// tlsFront is what TLS connections are made with. It belongs to the loop.
+// tlsFront has everything that is needed to make TLS connections. It belongs to the loop.
 type tlsFront struct {
 	*TLS
 	turn chan struct{} // see greeting
@@ -50,8 +50,9 @@ func (f *tlsFront) setUp(o *Options) (err error) {
 	return err
 }
 
-// FollowTLS reads the configuration, now and after each change of an option; new connections have
-// the new one. Files are read only then, so CONFIG SET with the same names renews a certificate.
+// FollowTLS reads the configuration, now and after each change of an option. New connections use
+// the newest configuration. Files are read only at these times, so CONFIG SET with the same names
+// renews a certificate.
 func FollowTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
 	t := &TLS{}
 	made, err := newTLSConfig(cfg)
@@ -208,8 +209,9 @@ func readPEM(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxPEM))
 }
 
-// loadAuthorities reads the certificates that those of clients must lead to: of one file,
-// and of every file in dir. There has to be at least one.
+// loadAuthorities reads the certificates of the authorities that may sign client certificates: from
+// file, and from every file in dir. At least one of the two must be given, and each that is given
+// must have a certificate.
 func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 	if file == "" && dir == "" {
 		return nil,
@@ -234,7 +236,8 @@ func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 	return pool, all.OrNil()
 }
 
-// addAuthorities adds the certificates of all files in a directory, of which one at least has some.
+// addAuthorities adds the certificates of all files in a directory. It returns an error if no file
+// has one.
 func addAuthorities(pool *x509.CertPool, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -337,7 +340,8 @@ func openSSLName(name string) string {
 	return strings.ReplaceAll(name, "_", "-")
 }
 
-// checkSuites refuses a choice among the suites of TLS 1.3: crypto/tls has them all, always.
+// checkSuites refuses a choice among the suites of TLS 1.3, because crypto/tls always uses all of
+// them.
 func checkSuites(text string) error {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(":, ", r) })
 	if len(words) == 0 {

@@ -45,7 +45,8 @@ func (l *loop) dropPaused(s *session) {
 	l.dropCommand(s)
 }
 
-// parked reports whether the session is in loop.waitlist, and not one that has ended since.
+// parked reports whether the session is in loop.waitlist and still waits. A session that has ended
+// may still be in that list.
 func (s *session) parked() bool {
 	return s.state == forTask || s.state == forPause || s.state == forGroup ||
 		s.blocked != nil && s.blocked.parked
@@ -95,8 +96,8 @@ func (l *loop) endWaitForTasks() {
 	}
 }
 
-// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand. While the
-// server stops nothing is delayed any more.
+// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end apply. While the
+// server stops, nothing is delayed any more.
 func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
 	if l.stopping {
 		return
@@ -113,7 +114,7 @@ func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
 func (l *loop) paused() bool { return l.env.Paused != commands.PauseNone }
 
 // endPause ends CLIENT PAUSE: each session goes on with the command that was delayed. A command may
-// be running, so what happened to keys meanwhile is delivered in the next pass.
+// be running, so the events and changes of keys are delivered in the next pass.
 func (l *loop) endPause() {
 	l.env.Paused = commands.PauseNone
 	l.timers.stop(&l.pauseTimer)

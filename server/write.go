@@ -18,10 +18,11 @@ const (
 	lingerTime = time.Second
 )
 
-// commit makes the records of this pass durable, and those of others whose effects it has shown.
-// Slow syncs, for example while a checkpoint is being synced, go on while the loop runs. Then the
-// Bell starts the pass that sends the waiting output. Records that no session waits for, such as
-// those of a million expiring keys, are left to their maker's commit: reads must not wait for them.
+// commit makes durable the records of this pass, and records of other goroutines whose effects this
+// pass has shown. Slow syncs, for example while a checkpoint is being synced, continue while the
+// loop runs. Then the Bell starts the pass that sends the waiting output. Records that no session
+// waits for, such as those of a million expiring keys, are left to the goroutine that made them:
+// reads must not wait for them.
 func (l *loop) commit() {
 	if l.fatal != nil {
 		return

@@ -199,7 +199,7 @@ func (s *Store) endArchive() {
 		return
 	}
 	if s.Err() == nil && !s.Full() {
-		// What is not synced, or not committed, the next start archives.
+		// The next start archives the batches that are not synced or not committed.
 		_ = s.log.Settled(context.Background(), s.log.End())
 	}
 	s.archiver.Close()

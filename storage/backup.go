@@ -101,8 +101,8 @@ func (s *Store) backupLog() (log BackupLog, ok bool) {
 }
 
 // nowIn writes the end of the log, the time and the numbers of keys into a header, all as of one
-// instant. A server that is alone appends a mark to its log there, so that the backup has a last
-// batch, by which a restore proves that an archive is of the same log. A log that has no room gets
+// instant. A server that is alone appends a mark to its log there. So the backup has a last batch,
+// and a restore can use it to prove that an archive is of the same log. A log that has no room gets
 // no mark: the backup would wait for room. A member makes no mark: other members have its log, too,
 // so the log does not continue from a copy of one directory.
 func (s *Store) nowIn(h *snapshotfile.Header) {
@@ -126,7 +126,8 @@ func (sn *FileSnapshot) LogFrom() uint64 {
 }
 
 // SendBackup writes the backup to w. It needs memory for one piece and for the largest batch of the
-// log. Beside clients it keeps the goroutine's thread, at a lower priority.
+// log. Unless NoBackground is set, it gives the goroutine a thread of its own with a lower
+// priority.
 func (sn *FileSnapshot) SendBackup(ctx context.Context, w io.Writer) error {
 	if !sn.s.options.NoBackground {
 		lowerPriority()

@@ -120,8 +120,7 @@ type batchWriter struct {
 	found   [][]byte // of a run: the records that it replaces
 	pending int      // bytes of changes of ttl
 	drops   []uint64 // values whose elements became garbage
-	// timeless are keys whose damaged records do not have their old deadlines any more, with the
-	// new ones.
+	// timeless has the new deadlines of keys whose damaged records have lost the old ones.
 	timeless map[string]int64
 	// unnamed are values that moved away and that no record of the part names any more.
 	unnamed []movedValue

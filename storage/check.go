@@ -59,8 +59,8 @@ type partCheck struct {
 	keys, expires, timed int64
 	indexed              int
 	tombs                int
-	// The numbers of own deadlines that are later than one of an element: of keys in memory, and of
-	// keys that are only on disk.
+	// owns and laters count the keys whose own deadline is later than one of an element: keys in
+	// memory, and keys that are only on disk.
 	owns, laters int
 	dues         []format.TTLEntry // of keys that are only on disk
 }

@@ -81,12 +81,12 @@ const (
 	// batchBytes bounds the bytes of a bbolt transaction of a checkpoint. Each transaction changes
 	// many pages, so a few large ones take less time than many small ones.
 	batchBytes = 32 << 20
-	// batchShare is the part of MaxMemory that a batch has at most, if that is less than
-	// batchBytes, but no less than batchMin: writing a batch takes several times its bytes.
+	// batchShare bounds a batch to MaxMemory/batchShare bytes, if that is less than batchBytes.
+	// batchMin is the least bound. Writing a batch takes several times its bytes.
 	batchShare = 32
 	batchMin   = 1 << 20
-	// partBytes is the size from which the keys of a part are committed before those of the next
-	// one are copied.
+	// partBytes: if the copied keys of a part have so many bytes, they are committed before the
+	// keys of the next part are copied.
 	partBytes = 1 << 20
 	// portionSize and portionBytes bound the part of a value that is copied each time its shard is
 	// locked: some 100 us.
@@ -220,8 +220,8 @@ func (cp *checkpointer) writeSince(m mark) error {
 func (cp *checkpointer) writeMark(m mark, latest [][]byte) error {
 	s := cp.s
 	garbage := slices.Concat(m.garbage, latest, s.garbage.keeps())
-	// Wait for the whole log, not only up to the mark: of a keyspace that was emptied since,
-	// nothing was written, so the log must have the FLUSHDB before its older segments go.
+	// Wait for the whole log, not only up to the mark. If a keyspace was emptied since the mark,
+	// nothing of it was written, so the log must have the FLUSHDB before its older segments go.
 	if err := s.log.Settled(context.Background(), s.log.End()); err != nil {
 		return err
 	}
@@ -250,8 +250,8 @@ type mark struct {
 	parts []*part
 }
 
-// rotate starts a new log segment, unless the last rotation's is still empty, and returns the mark.
-// First it makes the pending changes that an unfinished checkpoint left.
+// rotate starts a new log segment, unless the segment of the last rotation is still empty, and
+// returns the mark. First it applies the pending changes that an unfinished checkpoint has left.
 func (cp *checkpointer) rotate() (m mark, err error) {
 	s := cp.s
 	if err := cp.makePending(); err != nil {
@@ -267,17 +267,17 @@ func (cp *checkpointer) rotate() (m mark, err error) {
 	m.garbage = s.garbage.take()
 	cp.arrivals.begin(m.state.Generation)
 	for _, sh := range s.shards {
-		// The reap records of the old segments go with them: the removals that they state are on
-		// disk by then, later ones are not.
+		// The reap records of the old segments go with them. The removals that these records
+		// describe are on disk by then, but later removals are not.
 		sh.mu.logged = 0
 	}
 	m.parts = s.partsInOrder()
 	return m, nil
 }
 
-// partsInOrder returns the parts in the order of the data file, by keyspace and slot, so that their
-// records are appended in order: bbolt moves the records after an inserted one. All shards are
-// locked.
+// partsInOrder returns the parts in the order of the data file, by keyspace and slot. So their
+// records are appended in order; bbolt would have to move the records after an inserted one. All
+// shards are locked.
 func (s *Store) partsInOrder() (parts []*part) {
 	dbs := make([]int, len(s.spaces.ids))
 	for db := range dbs {
@@ -326,8 +326,8 @@ func (cp *checkpointer) batchLimit() int {
 	return limit
 }
 
-// copyPart copies the dirty keys of one part, and writes them unless they are so few that the
-// next part's can be in the same commit: each commit syncs twice.
+// copyPart copies the dirty keys of one part and writes them. If they are few, it leaves them for
+// the commit with the keys of the next part, because each commit syncs twice.
 func (cp *checkpointer) copyPart(b *cpBatch, p *part) error {
 	p.shard.mu.Lock()
 	slots := p.allUsed() // keys that others get from now on are in the remaining log, or arrivals

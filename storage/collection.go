@@ -412,8 +412,8 @@ func (l *List) RemoveRange(from, to int) {
 	v.RemoveRange(from, to, o.changeRun)
 }
 
-// RemoveEqual removes the first count elements that equal val, with a negative count the last ones,
-// with 0 all, and returns how many it removed.
+// RemoveEqual removes elements that equal val, and returns how many. It removes the first count of
+// them, the last ones if count is negative, and all if count is 0.
 func (l *List) RemoveEqual(val []byte, count int) int {
 	return l.Value().RemoveEqual(val, count, l.goneNumber)
 }

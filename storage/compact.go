@@ -144,8 +144,8 @@ func (cp *checkpointer) stale(grown uint64) bool {
 	return dirty > staleBytes && (grown < quietBytes || dirty > 4*cp.s.log.Size())
 }
 
-// worthCompacting reports whether most of the data file is unused, and whether there is room for
-// the copy and for the log's growth until the next checkpoint, which has to wait.
+// worthCompacting reports whether most of the data file is unused. There must also be room for the
+// copy and for the log's growth until the next checkpoint, which has to wait for the compaction.
 func (cp *checkpointer) worthCompacting(size, unused int64) bool {
 	s := cp.s
 	if size < compactMin || unused < size/2 {

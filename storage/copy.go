@@ -185,8 +185,8 @@ type portions struct {
 	key   string // if stale: the value's when the checkpoint reached it
 }
 
-// copyRest copies the missing parts of the values that the batch has a part of. It writes the batch
-// whenever it gets too large.
+// copyRest completes the values of which the batch has only a part: it copies the missing parts. It
+// writes the batch whenever it gets too large.
 func (cp *checkpointer) copyRest(b *cpBatch) error {
 	for len(b.rest) > 0 {
 		n := len(b.rest) - 1
@@ -214,7 +214,7 @@ func (cp *checkpointer) copyRest(b *cpBatch) error {
 
 // portionShare bounds a batch with portions to this part of a batch's bytes. Its elements are
 // neighbours on disk, and bbolt keeps all entries of a page in one slice until the commit. When
-// that slice grows to megabytes, the runtime copies it without interruption, and if a garbage
+// that slice grows to megabytes, the runtime copies it without interruption. If a garbage
 // collection begins meanwhile, all goroutines wait.
 const portionShare = 8
 

@@ -22,15 +22,15 @@ const (
 	defragStep = 64
 	// defragTime bounds a round.
 	defragTime = 10 * time.Millisecond
-	// heapGapShare is the part of MaxMemory that the gaps in Go's heap may make up, beyond those
-	// that were left when all objects had been copied.
+	// heapGapShare is the part of MaxMemory that the gaps in Go's heap may make up, in addition to
+	// the gaps that were left when all objects had been copied.
 	heapGapShare = 16
-	// heapPause is how long nothing is tried after copying had hardly any effect. heapPauseMost is
-	// the pause after it had none several times: the obstacles that kept pages of the heap from
-	// becoming empty may be gone.
+	// heapPause is the pause after copying had hardly any effect. Each time in a row that it has
+	// none, the pause is twice as long, up to heapPauseMost: the obstacles that kept pages of the
+	// heap from becoming empty may be gone by then.
 	heapPause, heapPauseMost = time.Minute, time.Hour
-	// defragBytes is how much is copied each time a shard is locked, and an object beyond that
-	// has pages of its own, which leave no gaps.
+	// defragBytes is how much is copied each time a shard is locked. A larger object has pages of
+	// its own, which leave no gaps.
 	defragBytes = 32 << 10
 )
 

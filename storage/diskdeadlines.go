@@ -33,8 +33,8 @@ type diskDeadlines struct {
 	mu struct {
 		sync.Mutex
 		idx *ttl.NamedIndex
-		// end is the first place of the bucket that idx does not show. It may be in the middle of
-		// keys with one deadline: they may be more than memory has room for.
+		// end is the first place of the bucket that idx does not contain. It may be between keys
+		// with the same deadline, because there may be more of them than memory has room for.
 		end       ttl.NamedEntry
 		going     int64 // deadline of the key that is being removed, 0 for none
 		refilling bool
@@ -247,7 +247,7 @@ func (w *diskDeadlines) expire(due ttl.NamedEntry, now int64, wait bool) (gone, 
 }
 
 // loadLarge loads a large value on another goroutine while diskDeadlines goes on. Until that is
-// done the key counts as due, so no record may state that its shard has nothing due.
+// done the key counts as due, so no record may say that nothing in its shard is due.
 func (w *diskDeadlines) loadLarge(due ttl.NamedEntry, space uint32, k Key) {
 	w.mu.Lock()
 	w.largeLoads.Set(due.ID, 0, due.Deadline)
@@ -267,8 +267,8 @@ func (w *diskDeadlines) loadLarge(due ttl.NamedEntry, space uint32, k Key) {
 	})
 }
 
-// loadInSpace loads a key of a keyspace, in whichever database that is by then. again: try again,
-// since the key's slot was busy, or the global transaction has its shard.
+// loadInSpace loads a key of a keyspace, for the database that has the keyspace by then. again: try
+// again, since the key's slot was busy, or the global transaction has its shard.
 func (l *loads) loadInSpace(space uint32, k Key) (again bool) {
 	s := l.s
 	sh := s.shards[s.shardOf(k.Slot)]

@@ -34,8 +34,8 @@ func before(deadline, end int64) bool { return deadline < end || end == math.Max
 // read. A shard is locked for some 10 us.
 const dueStep = 1024
 
-// dueTries bounds how many times a look at a shard is tried while a global transaction has the
-// shard. The wait between two attempts is duePause.
+// dueTries bounds how often a shard is tried while a global transaction has it. duePause is the
+// pause between two tries.
 const (
 	dueTries = 100
 	duePause = time.Millisecond
@@ -246,8 +246,8 @@ func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
 	return list, err
 }
 
-// missing returns the shard's entries whose keys are not in memory, with their databases: sure
-// ones, and those that may be about to change. The shard is locked.
+// missing returns the shard's entries whose keys are not in memory, with their databases. Entries
+// in sure are certain; for those in unsure, changes of ttl may be pending. The shard is locked.
 func (sh *shard) missing(list []diskDue) (sure, unsure []diskDue) {
 	for _, e := range list {
 		e.DB = sh.store.dbOf(e.space)

@@ -96,9 +96,9 @@ func (v View) Expiring(db int, from, until DueCursor, count int, match func(name
 
 // NextDue lists the first keys of a database by their next deadlines, from from on and before until
 // (Unix ms). It lists about count keys at most, those with matching names. The list has all keys
-// that are due before through. It has no due keys, and a key whose deadline changes meanwhile once,
-// at the later deadline, or not at all. If a global transaction has a shard for too long, the error
-// is errTaken.
+// that are due before through. It has no due keys. A key whose deadline changes meanwhile is listed
+// once, at the later deadline, or not at all. If a global transaction has a shard for too long, the
+// error is errTaken.
 func (s *Store) NextDue(db int, from, until int64, count int,
 	match func(name []byte) bool) (list []DueKey, through int64, err error) {
 	l := expiring{View: s.patient(), db: db, count: count, match: match, next: true,

@@ -149,8 +149,8 @@ func (o *Object) hide(now int64, limit int) {
 	})
 }
 
-// unhide puts hidden elements back. A caller that is about to change the value, or to remove due
-// elements, does so first; nobody may have pinned the value.
+// unhide puts hidden elements back. It must be called before the value is changed, and before due
+// elements are removed; nobody may have pinned the value.
 func (o *Object) unhide() {
 	if o.side == nil || o.side.hidden == nil {
 		return

@@ -52,9 +52,9 @@ func (g *garbage) keeps() (items [][]byte) {
 }
 
 // latestGarbage returns, at the end of a checkpoint, the values that became garbage since it began
-// and that no record on disk names: the log that is about to be released may have the only record
-// of their move to the deleted key. All transactions that made them have ended. It also forgets
-// which values were copied that only their own record names by now.
+// and that no record on disk names. The log that is about to be released may have the only record
+// of their move to the deleted key. All transactions that made them have ended. latestGarbage also
+// removes from the sets copied of all parts the values that only their own record names by now.
 func (cp *checkpointer) latestGarbage() (items [][]byte) {
 	s := cp.s
 	t := s.NewTxn()

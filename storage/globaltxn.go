@@ -49,8 +49,8 @@ func (l *globalTxn) has(sh *shard) bool { return l.announced.Load()>>sh.num&1 !=
 
 // sharing is the part of a Txn that is for global transactions.
 type sharing struct {
-	// turn guards the whole transaction if it is global: its goroutine has it locked, but between
-	// Yield and Resume. Then Share may lock it.
+	// turn guards the whole transaction if it is global. Its goroutine has turn locked, except
+	// between Yield and Resume, when Share may lock it.
 	turn   sync.Mutex
 	global bool    // it began with BeginGlobal
 	shared bool    // it has unlocked the shards that it had not used
@@ -179,7 +179,8 @@ func (t *Txn) instant(p *part, c cell) int64 {
 	return t.now
 }
 
-// lockedAt returns that time for keys of a shard that the transaction itself has not written.
+// lockedAt returns the time that decides whether a key has expired. It is for keys of a shard that
+// the transaction itself has not written.
 func (sh *sharing) lockedAt(shard int, now int64) int64 {
 	if sh.late>>shard&1 == 0 {
 		return now

@@ -26,7 +26,7 @@ import (
 //     turned off.
 //
 // A member that has started, and has heard from no other member yet, does not know the group's
-// time. Its readers get the reading of its wall clock; it has readers then only with
+// time. Its readers get the reading of its wall clock. It has readers at that time only with
 // replica-serve-stale-data. The reading is stored in guess, but does not become the store's time. A
 // member may be elected before it has heard the time, as after a start of all members. Then its
 // time begins as that of a server that is alone.

@@ -77,8 +77,8 @@ func (g *clockGuard) start() {
 }
 
 // succeed is called when the store becomes a leader's. If the previous leader's time was guarded,
-// this one's is guarded, too. This store has the noted deadlines, and the guard ends as any other.
-// The transaction has all shards locked.
+// the time of this leader is guarded, too. This store has the noted deadlines, and the guard ends
+// as any other. The transaction has all shards locked.
 func (g *clockGuard) succeed(t *Txn) {
 	s, k := g.s, g.s.SystemKey(clockKey)
 	g.foreign.Store(true)
@@ -184,10 +184,10 @@ func (g *clockGuard) keep() {
 	})
 }
 
-// ConfirmClock confirms a step of the wall clock: the store's time is the wall clock's afterwards,
-// deadlines that counted from the guarded time have moved, and the log is durable that far.
-// ErrNoClockStep: time is not guarded, or no more than until the next round of housekeeping, as the
-// wall clock is back.
+// ConfirmClock confirms a step of the wall clock. Afterwards the store's time is the wall clock's,
+// deadlines that counted from the guarded time have moved, and the log is durable that far. It
+// returns ErrNoClockStep if time is not guarded. It also does so if the wall clock is back, since
+// the next round of housekeeping then ends the guard.
 func (s *Store) ConfirmClock() error {
 	g := &s.guard
 	g.turn.Lock()

@@ -36,7 +36,7 @@ type note struct {
 	deadline int64
 }
 
-// appendNoted names the deadline of a key, or with element set of its element.
+// appendNoted appends the name of a noted deadline: the key, and the element if element is true.
 func appendNoted(dst []byte, space uint32, name, elem []byte, element bool) []byte {
 	dst = format.AppendBytes(binary.AppendUvarint(dst, uint64(space)), name)
 	if element {

@@ -44,8 +44,8 @@ type Hooks interface {
 	Ending(t *Txn)
 	// Arriving is called when COPY, RENAME, MOVE, RESTORE or Replace sets a whole value v that is
 	// not a string. It returns the value that the key gets, which may be v. It is not called for
-	// large values that are copied or restored beside the loop. If it panics, the keys keep their
-	// values.
+	// large values that are copied or restored outside of the loop. If it panics, the keys keep
+	// their values.
 	Arriving(t *Txn, k Key, v object.Value) object.Value
 	// Restored is called after Start in a directory that was just restored. instant is the moment
 	// that was restored (Unix ms).
@@ -147,8 +147,8 @@ func (t *Txn) goneElements(k Key, typ object.Type) goneElements {
 	return goneElements{t, k, typ, t.s.hooks.Elements(k, typ), k.DB == t.s.options.Databases}
 }
 
-// gone calls the hook for an element. If known is true, it also counts how late the element is
-// removed: then it is known from when on it could be removed.
+// gone calls the hook for an element. known means that it is known since when the element could be
+// removed. In that case gone also counts how late the element is removed.
 func (g *goneElements) gone(elem, val []byte, deadline int64, known bool) {
 	if known && !g.own {
 		g.t.s.observeLate(g.t.s.late.elements, deadline)

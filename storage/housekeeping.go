@@ -169,8 +169,9 @@ func (h *housekeeper) spaceIsTight() bool {
 	return err == nil && kept > 0 && free < kept+kept/2
 }
 
-// lookAtNeeds finds out how much of the disk checkpoints need, given how many bytes of keys memory
-// had when the log ended at a position, and how many of these were dirty.
+// lookAtNeeds finds out how much of the disk checkpoints need. used is how many bytes of keys
+// memory had when the log ended at the position end, and dirty is how many of these bytes were
+// dirty.
 func (h *housekeeper) lookAtNeeds(end uint64, used, dirty int64, low bool) {
 	s := h.s
 	_, segment := s.log.Room()
@@ -242,7 +243,7 @@ func (s *Store) Full() bool { return s.house.lowSpace.Load() || s.log.Full() }
 // LogRoom is a class of records: the log still has room for the records of this class.
 type LogRoom uint8
 
-// The values of LogRoom. Each stands for less room than the one before.
+// The values of LogRoom. Each means less room than the one before.
 const (
 	RoomForAll   LogRoom = iota // a further segment can be made
 	RoomForSmall                // half of the last segment is left: for records that are small
@@ -367,8 +368,8 @@ const (
 	// evictBytes bounds the bytes that leave memory in a round of housekeeping, which has more to
 	// do.
 	evictBytes = 64 << 20
-	// evictLooks bounds how often a round finds no key in a slot that can leave memory: there may
-	// be none.
+	// evictLooks bounds how often a round finds no key in a slot that can leave memory. There may
+	// be no such key at all.
 	evictLooks = 4096
 )
 
@@ -454,7 +455,8 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 // slot may leave memory now.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
 	if db == h.s.options.Databases && (h.s.guard.Since() != 0 || h.s.hooks.KeepsSystem()) {
-		// Each write of a deadline may need the notes, and each expiry what the hooks keep.
+		// Each write of a deadline may need the notes, and each expiry may need the data that the
+		// hooks keep.
 		return nil
 	}
 	if !sh.lockPassingGlobal() {

@@ -98,10 +98,10 @@ var ErrDeposed = errors.New(
 // LogPosition is where replay begins in a log.
 type LogPosition struct {
 	Segment uint64
-	// Position is the position before which the data file has all batches. Batches that end
-	// there or before are not replayed; the segment of a replicated log may have some. The log
-	// of a server that is alone has none, and its Position is 0. A new data file begins at
-	// position 0 of segment 0. From there a log that has lost its beginning must not open.
+	// Position is the position before which the data file has all batches. Batches that end there
+	// or before are not replayed; the segment of a replicated log may have some. The log of a
+	// server that is alone has none, and its Position is 0. A new data file begins at position 0 of
+	// segment 0. A log that has lost its beginning must not open from there.
 	Position uint64
 }
 

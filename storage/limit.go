@@ -13,7 +13,8 @@ import (
 // not apply to these keys: the transaction is Exempt.
 type Limit struct {
 	handle
-	// Of a missing key, which gets it with Finish: in one record, with its deadline.
+	// made is the value of a missing key. Finish gives it to the key, in one record with the
+	// deadline.
 	made *object.Limit
 	one  *oneLimit // made is in it; nil: it is not
 }

@@ -89,8 +89,8 @@ func (t *Txn) Load(k Key) error {
 	return nil
 }
 
-// loadResult adds a key to memory in its state in the data file, or notes that it does not exist,
-// if memory does not know the key.
+// loadResult adds a key, which memory does not know, in its state in the data file. If the file
+// does not have the key, it notes that the key does not exist.
 func (p *part) loadResult(k Key, got resident, found bool) {
 	if sl := p.slot(k); found {
 		p.load(sl, k, got)

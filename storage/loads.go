@@ -82,7 +82,7 @@ func (s *Store) LoadWith(keys []Key, runs []Runs, done func(error)) {
 	l.call()
 }
 
-// call wakes a worker if the queue is longer than the busy workers' next turns.
+// call wakes a worker if the queue has more requests than the busy workers will take next.
 func (l *loads) call() {
 	if l.mu.idle > 0 && len(l.mu.queue) > l.mu.busy*loadBatch {
 		l.mu.idle--
@@ -91,8 +91,8 @@ func (l *loads) call() {
 	}
 }
 
-// take waits for requests and returns them; none: the store closes, and the requests left in the
-// queue are answered. A worker that counts as busy calls it.
+// take waits for requests and returns them. It returns none if the store closes; then the requests
+// left in the queue are answered. Only a worker that counts as busy calls it.
 func (l *loads) take(batch []load) []load {
 	l.mu.Lock()
 	defer l.mu.Unlock()

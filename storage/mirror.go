@@ -300,7 +300,8 @@ func (m *Mirror) swapped(a, b int) { m.t.noteSwap(a, b) }
 // read reports whether offloaded commands read the value.
 func (o *Object) read() bool { return o != nil && o.side != nil && o.side.readers > 0 }
 
-// setApart replaces a value that somebody reads by a copy; the reader keeps the original.
+// setApart replaces a value that offloaded commands read by a copy; these commands keep the
+// original.
 func (p *part) setApart(sl *slot, c *cell, o *Object) {
 	was := o.due()
 	o.val = o.val.Clone()

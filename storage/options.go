@@ -20,13 +20,13 @@ type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
 
-	// LockWait is how long to wait for another process that has the directory locked: the kernel
-	// may need seconds to free the memory of a killed one, and releases its locks afterwards.
+	// LockWait is how long to wait for another process that has the directory locked. The kernel
+	// may need seconds to free the memory of a killed process, and releases its locks afterwards.
 	LockWait time.Duration
 
 	Databases int
-	// Existing refuses a directory without data (ErrNoData), which Open would otherwise make. It
-	// allows at least as many databases as the directory has. For tools.
+	// Existing makes Open return ErrNoData for a directory without data, instead of making the
+	// data. It allows at least as many databases as the directory has. It is for tools.
 	Existing bool
 	Shards   int // of a new data directory, which keeps it: a power of two up to 64
 
@@ -35,16 +35,16 @@ type Options struct {
 	// CheckpointBytes is the size of the log at which a checkpoint starts. It starts earlier if
 	// a replay of the log would take too long (replayBudget).
 	CheckpointBytes int64
-	// MaxMemory bounds the memory of keys, index and buffers; over it, keys that the data file has
-	// leave memory. 0: no bound.
+	// MaxMemory bounds the memory of keys, index and buffers. If they take more, keys that the data
+	// file has leave memory. 0: no bound.
 	MaxMemory int64
 	// Frequency enables LFU counting; nil disables it.
 	Frequency *Frequency
 	// DiskReserve is the free space below which growth is refused.
 	DiskReserve uint64
 	InitialMmap int
-	// NoBackground starts no goroutine: tools need none, and tests do their work themselves (see
-	// Manual).
+	// NoBackground makes the store start no goroutine. Tools need none, and tests do the work of
+	// the goroutines themselves (see Manual).
 	NoBackground bool
 	// Random returns random numbers for the store's own use; nil: rand.Uint64.
 	Random func() uint64
@@ -53,8 +53,9 @@ type Options struct {
 	// first. Due keys are invisible meanwhile.
 	ReapDelay time.Duration
 
-	// ReadOnly changes nothing in the directory: the log is replayed and not continued, the store's
-	// own records stay in memory, and there are no checkpoints. For tools.
+	// ReadOnly makes the store change nothing in the directory. The log is replayed but not
+	// continued, the store's own records stay in memory, and there are no checkpoints. It is for
+	// tools.
 	ReadOnly bool
 
 	// ClockJumpLimit is the longest forward step of the wall clock that the store's time
@@ -65,14 +66,14 @@ type Options struct {
 	// Member: the server is a member of a group, and its log is replicated. The directory must be a
 	// member's too (ErrMember, ErrAlone); a new directory becomes a member's. The memory and the
 	// data files of other members may have other keys than this store's. So the log names each key
-	// that expires, and RENAME states the value whole.
+	// that expires, and contains the whole value of a key that is renamed.
 	Member bool
-	// Follower: the store begins as a follower's (follower.go).
+	// Follower makes the store begin as that of a follower (follower.go).
 	Follower bool
 
 	// OpenLog opens the log. It passes each batch from the position on to replay, and calls o's
-	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone. For a
-	// member's store that is ReadOnly it changes nothing on disk.
+	// functions when wal.Open's log would. nil means wal.Open, for a server that is in no group. If
+	// a member's store is ReadOnly, OpenLog changes nothing on disk.
 	OpenLog func(o wal.Options, from LogPosition,
 		replay func(lsn uint64, batch []byte) error) (Journal, error)
 

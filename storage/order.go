@@ -37,9 +37,9 @@ type turn struct {
 }
 
 // inOrder sorts the changes of elements by key; the changes of one key keep their order. Most
-// comparisons need only a turn's part of the key. The changes are not copied, as there may be
-// hundreds of thousands: the runtime cannot be interrupted while it copies a slice of many
-// megabytes, and if a garbage collection begins meanwhile, all goroutines wait.
+// comparisons need only a turn's part of the key. The changes are not copied, because there may be
+// hundreds of thousands. The runtime cannot be interrupted while it copies a slice of many
+// megabytes. If a garbage collection begins meanwhile, all goroutines wait.
 func inOrder(entries []entry) []turn {
 	n := 0
 	for i := range entries {

@@ -77,7 +77,8 @@ type part struct {
 	dead    bool // the database was emptied: nothing refers to this keyspace
 	// swapLSN is the LSN of the last SWAPDB that moved the part: all its keys depend on it.
 	swapLSN uint64
-	// epoch is the epoch of slots that are made: beyond those that freeTables has freed.
+	// epoch is the epoch that new slots get. It is not below the epochs of the slots that
+	// freeTables has freed.
 	epoch uint32
 }
 
@@ -87,7 +88,8 @@ type slot struct {
 	dirty      int32  // cells with the flag Dirty
 	num        uint16 // the slot's number
 	lastDelete uint64 // LSN of the newest removal: a miss depends on it
-	// It rises when a cell leaves, so that an earlier copy from disk is known to be outdated.
+	// epoch rises when a cell leaves, so that a copy that was read from disk before is known to be
+	// outdated.
 	epoch    uint32
 	partial  bool   // keys may be on disk that are not in the table
 	inflight bool   // a checkpoint has copied cells and has not committed: no key may be evicted
@@ -219,8 +221,8 @@ const (
 	flagMoved
 	// flagRaw: the string was written in part (APPEND, SETRANGE); OBJECT ENCODING shows that.
 	flagRaw
-	// flagUnstated: the deadline is from the data file, and no replayed record has stated it yet.
-	// It has no meaning after recovery.
+	// flagUnstated: the deadline is from the data file, and no replayed record has set it yet. The
+	// flag has no meaning after recovery.
 	flagUnstated
 )
 

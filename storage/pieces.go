@@ -52,8 +52,8 @@ func (b *txnBatch) takeBatch() [][]byte {
 	return taken
 }
 
-// mayShare reports whether the records of a string may refer to its bytes: it must be in no earlier
-// batch, and large enough that copies would need much memory.
+// mayShare reports whether the records of a string may refer to its bytes. The string must be in no
+// earlier batch, and so large that copies would need much memory.
 func (b *txnBatch) mayShare(o *Object, s *object.String) bool {
 	return o.lsn == 0 && len(s.Data) >= shareBytes && len(s.Data)+b.BatchBytes() >= pieceBytes
 }

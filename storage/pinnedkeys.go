@@ -23,10 +23,10 @@ import (
 // The result is the same as if the command had run at the instant when its keys were pinned.
 //
 // An offloaded command may give one key a new value (Replace, Copy). First it makes the value and
-// the records that state it (prepare), which may take long. Then it locks the shards of its keys
-// again and compares them with what was pinned (validate). If they are unchanged, the value is
-// installed, as if all had happened at that instant. If not, nothing has changed, and the caller
-// runs the command again (Conflicted).
+// the log records that contain it (prepare), which may take long. Then it locks the shards of its
+// keys again and compares the keys with the pinned ones (validate). If they are unchanged, the
+// value is installed, as if everything had happened at the instant of pinning. If not, nothing has
+// changed, and the caller runs the command again (Conflicted).
 
 // Pins are the values that offloaded commands read. They belong to one goroutine at a time.
 type Pins struct {
@@ -78,15 +78,15 @@ func (t *Txn) Largest(keys []Key) (bytes int) {
 	return bytes
 }
 
-// RemoveDue removes the due ones of these keys and of their elements. The transaction has their
-// shards locked.
+// RemoveDue removes the keys that are due, and the due elements of the other keys. The transaction
+// has their shards locked.
 func (t *Txn) RemoveDue(keys []Key) {
 	for _, k := range keys {
 		t.live(k, false)
 	}
 }
 
-// Pinned reports whether the value of one of these keys is pinned: then it must not be changed. t
+// Pinned reports whether the value of one of these keys is pinned, and so must not be changed. t
 // has locked the shards of the keys.
 func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
 	return ps.Any() && slices.ContainsFunc(keys, func(k Key) bool {
@@ -172,8 +172,8 @@ func (s *Store) look(k Key) (*part, *cell) {
 	return p, p.find(p.slot(k), k)
 }
 
-// Pin moves t's keys to dst, which must be idle, as its pinned keys, and ends t. None of them may
-// be Overdue; due keys and elements are removed.
+// Pin pins the keys, whose shards t has locked, for dst, which must be idle, and ends t. None of
+// the keys may be Overdue. Pin removes due keys and elements.
 func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 	a := &pinnedKeys{keys: make(map[pinnedKey]pinned, len(keys))}
 	for _, k := range keys {
@@ -224,8 +224,8 @@ func (ps *Pins) Unpin(t *Txn) {
 	t.pinnedKeys, t.conflict = nil, false
 }
 
-// Conflicted reports whether the command's keys have changed since they were pinned: then it has
-// changed nothing and must run again.
+// Conflicted reports whether the command's keys have changed since they were pinned. If so, the
+// command has changed nothing and must run again.
 func (r *txnReports) Conflicted() bool { return r.conflict }
 
 // validate locks the shards of the keys again, until End. It returns false, with nothing locked, if
@@ -267,7 +267,7 @@ func (had *pinned) unchanged(t *Txn) bool {
 	}
 }
 
-// prepared is a new value that no key has yet, with the records that state it.
+// prepared is a new value that no key has yet, with the log records that contain it.
 type prepared struct {
 	o       *Object
 	records [][]byte

@@ -7,7 +7,7 @@ import (
 	"keyp/storage/object"
 )
 
-// PrefetchKeys is the most keys that Prefetch takes at once.
+// PrefetchKeys is the largest number of keys that Prefetch takes at once.
 const PrefetchKeys = 16
 
 const cacheLine = 64

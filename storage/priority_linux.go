@@ -10,9 +10,9 @@ import (
 const backgroundNice = 5
 
 // lowerPriority gives the calling goroutine a thread of its own, with a lower priority than the
-// threads that serve clients. While a million keys expire and other work wants the processors too,
-// GETs otherwise wait for the reaper's time slices, milliseconds each. Clients must never wait for
-// the goroutine, which ends with its thread.
+// threads that serve clients. Otherwise a GET may wait for the reaper's time slices, milliseconds
+// each, while a million keys expire and other work needs the processors too. Clients must never
+// wait for the goroutine. The thread ends with the goroutine.
 func lowerPriority() {
 	runtime.LockOSThread()
 	// 0 is this thread; if refused, nothing changes.

@@ -48,7 +48,8 @@ func (s *Store) readLog(first uint64, replays *feed) error {
 	return err
 }
 
-// exists returns ErrNoData where data has to exist, and there is neither a data file nor a log.
+// exists returns ErrNoData if o requires existing data and the directory has neither a data file
+// nor a log.
 func (o *Options) exists() error {
 	path := filepath.Join(o.Dir, format.DataName)
 	if _, err := os.Stat(path); !o.Existing || !errors.Is(err, fs.ErrNotExist) {

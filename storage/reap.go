@@ -32,13 +32,13 @@ func (r *source) NextDeadline() (int64, bool) {
 // shard. It skips a shard that the global transaction has locked.
 //
 // On a server that is alone, most removed keys have no record of their own in the log. One record
-// states that everything of the shard that was due by an instant is gone. That record must not
-// cover a key that is still counted, even if it is only on disk: replay would remove the key and
-// leave the counts. While there is such a key, each removed key that is due later gets a record
-// with its name.
+// says that all keys and elements of the shard that were due by an instant are gone. That record
+// must not cover a key that is still counted, even if it is only on disk: replay would remove the
+// key and leave the counts. While there is such a key, each removed key that is due later gets a
+// record with its name.
 //
-// At a member of a group each removed key gets a record with its name. For one record about an
-// instant, replay would remove the keys in memory, and members have different keys in memory.
+// At a member of a group each removed key gets a record with its name. When a record about an
+// instant is replayed, the keys in memory are removed, and members have different keys in memory.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return r.reapDue(now, budget, false)
 }
@@ -174,9 +174,9 @@ func (sh *shard) setNextDue() {
 	sh.nextDue.Store(next)
 }
 
-// notLater returns an earlier reading of the clock, or the present instant if that is earlier: the
-// clock may have stepped back since, and a deadline between the two may have been set. The caller
-// has the shard locked, so time cannot go back meanwhile.
+// notLater returns an earlier reading of the clock, or the present instant if that is earlier. The
+// clock may have stepped back since the reading, and a deadline between the two may have been set.
+// The caller has the shard locked, so time cannot go back meanwhile.
 func (s *Store) notLater(now int64) int64 { return min(now, s.now()) }
 
 func (s *Store) startReaper() {
@@ -213,8 +213,8 @@ func (s *Store) FirstDue() int64 {
 	return first
 }
 
-// CountsLateness reports whether lateness counts for a deadline: the server was running when it
-// came.
+// CountsLateness reports whether lateness counts for a deadline. It does if the server was running
+// when the deadline came.
 func (s *Store) CountsLateness(deadline int64) bool { return deadline >= s.reapFrom }
 
 // OnReap sets a function that the reaper's goroutine calls with the duration of each batch.
@@ -237,7 +237,7 @@ func (s *Store) awaitReapDelay() {
 	}
 }
 
-// wake wakes the reaper for a deadline that may be earlier than what it sleeps for.
+// wake wakes the reaper for a deadline that may be earlier than the one for which it sleeps.
 func (s *Store) wake(deadline int64) {
 	if deadline != 0 && s.reaper != nil {
 		s.reaper.Wake(deadline)
@@ -271,8 +271,8 @@ func (s *Store) Reap() (n int) {
 }
 
 // clockStepped handles a wall clock that went back. The store's time stands still until everything
-// that was due at the newest instant is removed, so nothing that was seen expired returns; then it
-// follows the clock again.
+// that was due at the newest instant is removed. So no key returns that somebody has seen expired.
+// Then the store's time follows the clock again.
 func (s *Store) clockStepped(wall, last int64) {
 	if last-wall <= clockguard.StepTolerance || s.options.ReadOnly || s.Follower() ||
 		s.guard.GoesOn() ||
@@ -284,7 +284,7 @@ func (s *Store) clockStepped(wall, last int64) {
 	s.goBackground(s.stepBack)
 }
 
-// stepBackTries bounds how often stepBack removes due keys, since damaged ones may stay due.
+// stepBackTries bounds how often stepBack removes due keys, since damaged keys may stay due.
 const stepBackTries = 100
 
 // stepBack removes all that is due, and then lets time follow the clock. Meanwhile keys come into

@@ -115,7 +115,7 @@ func (s *Store) Replayed(space uint32, name []byte) Replayed {
 // Reconcile corrects the data after a part of the log was lost. It ends values that a checkpoint
 // had written in part and that no record completes. With gaps it removes collections without
 // elements. It counts the keys again. It reports each unfinished value, also one that memory has,
-// unless stated says that the log states its key.
+// unless stated returns true for its key. stated reports whether the log has all of a key.
 func (s *Store) Reconcile(gaps bool, stated func(space uint32, name string) bool,
 	report func(Unfinished)) error {
 	if err := s.endUnfinished(stated, report); err != nil {

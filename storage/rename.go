@@ -135,8 +135,8 @@ func (t *Txn) setFlags(k Key, flags byte) {
 	*p.flags(*c) |= flags
 }
 
-// carry moves a value to another name with its data, as a new generation: the record under the old
-// name, which will be deleted, may be the only place that has the data.
+// carry moves a value to another name with its data, as a new generation. The record under the old
+// name will be deleted, and may be the only place that has the data.
 func (t *Txn) carry(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)

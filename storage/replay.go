@@ -17,8 +17,8 @@ import (
 
 // replay applies the records of its own shards, from the log's batches, to memory. Several replays
 // read the same batches in parallel (feed.go). Nothing else may touch the store before they end, so
-// they take no lock. A record that states a key whole needs nothing else. For a record that changes
-// a key which is not in memory, the key is first read from the data file.
+// they take no lock. A record that contains a whole key can be applied alone. For a record that
+// changes a key which is not in memory, the key is first read from the data file.
 //
 // A follower's Mirror is a replay, too, of one batch at a time while the store is in use
 // (mirror.go).
@@ -34,13 +34,14 @@ type replay struct {
 	// orphans are values whose records name a key that does not have them (any more) in the data
 	// file: a later link may give them another key.
 	orphans map[uint64]*Object
-	// doubts are keys that a reap record removes by a deadline that no replayed record stated.
+	// doubts are keys that a reap record removes because of a deadline from the data file, which no
+	// replayed record has set.
 	doubts []doubt
 }
 
-// recordCost is roughly the processor time of replaying a record, in nanoseconds. Records that
-// change a key instead of stating it may have to read it from the data file. Added to it is
-// byteCost for each byte of a batch.
+// recordCost is roughly the processor time of replaying a record, in nanoseconds. For a record that
+// changes only a part of a key, replay may have to read the key from the data file. byteCost is
+// added for each byte of a batch.
 var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.RecElement: 1000,
 	format.RecRemove: 1000, format.RecRange: 10_000, format.RecDelete: 1000,
 	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300,
@@ -48,9 +49,9 @@ var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.R
 
 const byteCost = 1
 
-// doubt is a key that is reaped, unless a later record states its deadline. The data file may be
-// newer than the log's record that is replayed. Then the clock went back after that record, and the
-// file's deadline was set later.
+// doubt is a key that is reaped, unless a later record sets its deadline. The data file may be
+// newer than the record that is being replayed: then the clock went back after that record, and the
+// deadline in the file was set later.
 type doubt struct {
 	p *part
 	k Key
@@ -328,8 +329,8 @@ func (r *replay) reaped(shard int, through int64) {
 	}
 }
 
-// resolveDoubts removes the keys whose deadline no later record has stated. Such a deadline is
-// older than the log, so the reap record was about it.
+// resolveDoubts removes the keys whose deadline no later record has set. Such a deadline is older
+// than the log, so the reap record was about it.
 func (r *replay) resolveDoubts() {
 	for _, d := range r.doubts {
 		sl := d.p.slot(d.k)

@@ -303,8 +303,8 @@ func (r *replay) link(rec *format.Record) error {
 }
 
 // overwritten removes the old value of a link's new key. The linked value itself was deleted later,
-// before the data file was written. The old value is older than the link, or a later record states
-// it again.
+// before the data file was written. The old value is older than the link, or a later record
+// contains it again.
 func (r *replay) overwritten(q *part, to Key, id uint64) error {
 	if q == nil {
 		return nil

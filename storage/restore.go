@@ -17,15 +17,15 @@ import (
 
 // Source is the input of a restore in addition to a backup.
 type Source struct {
-	// Archives are archives of the same log, each of which may lack parts; none: it ends with the
-	// backup.
+	// Archives are archives of the same log, each of which may lack parts. Without any, the restore
+	// ends with the backup.
 	Archives []archive.Files
-	// LSN is the last position to restore, or Time the last Unix millisecond: the result has all
-	// that was written up to then. Both 0: all that the archive has.
+	// LSN is the last position to restore, or Time is the last Unix millisecond to restore. The
+	// result has all that was written up to then. If both are 0, it has all that the archive has.
 	LSN  uint64
 	Time int64
-	// KeepExpired: keys and elements of that moment that have expired since then lose their
-	// deadlines (keepexpired.go). Otherwise they are gone.
+	// KeepExpired: keys and elements that existed at that moment and have expired since then stay,
+	// and lose their deadlines (keepexpired.go). Otherwise they are gone.
 	KeepExpired bool
 }
 
@@ -36,7 +36,7 @@ type Moment struct {
 	// Unix ms.
 	Through uint64
 	Time    int64
-	// Kept is how many keys would have lost something, themselves or elements, without KeepExpired.
+	// Kept is how many keys would have expired, or lost elements, without KeepExpired.
 	Kept int
 }
 
@@ -59,8 +59,8 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		return fmt.Errorf("%w: the backup is of LSN %d and %s: an earlier one is needed", ErrMoment,
 			h.Through, timeOf(h.Time))
 	}
-	// The history identifies a group's log. The log of a server that is alone may go on from
-	// two copies of its directory.
+	// The history identifies a group's log. The log of a server that is alone may continue from two
+	// copies of its directory.
 	proven := r.through == 0 && h.Member
 	if proven {
 		r.through = h.Through

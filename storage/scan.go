@@ -37,18 +37,18 @@ type found struct {
 type View struct {
 	s *Store
 	t *Txn // nil: from outside
-	// passing: from outside, for monitoring. It waits for the shards of a global transaction
-	// without queueing for their locks. It shows no key, so the log need not have the time by which
-	// it leaves out due keys.
+	// passing: the View is used from outside a transaction, for monitoring. It waits for the shards
+	// of a global transaction without queueing for their locks. It shows no key, so the log need
+	// not have the time by which it leaves out due keys.
 	passing bool
-	// patience is how often lockOpen tries to lock a shard, 0: without end.
+	// patience is how often lockOpen tries to lock a shard; 0: it tries without end.
 	patience int
 }
 
 // errTaken is returned if a global transaction has a shard for too long.
 var errTaken = errors.New("storage: a script or a transaction has the keys")
 
-// Monitoring returns a View for numbers of keys on which no command depends: a look changes
+// Monitoring returns a View for numbers of keys on which no command depends. Its use changes
 // nothing.
 func (s *Store) Monitoring() View { return View{s: s, passing: true} }
 
@@ -167,8 +167,8 @@ func (v View) onDisk(shard int) int64 {
 // keys. While visit runs, only the shards of a transaction are locked; the name is valid until
 // visit returns. Scan may read the data file; the error is about that.
 //
-// Keys that it skips because they are due never return after the log is durable up to its end at
-// the return of Scan. The same is true for Walk and RandomKey.
+// Scan skips due keys. These keys never return once the log is durable up to the end that it has
+// when Scan returns. The same is true for Walk and RandomKey.
 func (v View) Scan(db int, cursor uint64, count int,
 	visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load()}
@@ -352,8 +352,9 @@ func (p *part) liveItem(c cell, now int64) (Item, bool) {
 	return it, true
 }
 
-// addSome adds keys in order: all, or at least count of them, or walkBytes of names. Keys with one
-// prefix are never divided. cut is the prefix of the first key that is left out.
+// addSome adds keys in the order of their prefixes. When it has added count keys, or walkBytes
+// bytes of names, it adds only the other keys with the last prefix. cut is the prefix of the first
+// key that is left out; all is true if there is none.
 func (w *walk) addSome(keys []found, count int) (cut uint32, all bool) {
 	slices.SortFunc(keys, func(a, b found) int { return cmp.Compare(a.prefix, b.prefix) })
 	size := 0
@@ -367,8 +368,8 @@ func (w *walk) addSome(keys []found, count int) (cut uint32, all bool) {
 	return 0, true
 }
 
-// scanDisk adds keys of a slot that are in memory or on disk: it reads a stretch of the data
-// file, and then, if the slot lost no key meanwhile, merges it with memory, which is newer.
+// scanDisk adds keys of a slot that are in memory or on disk. It first reads a stretch of the data
+// file. If the slot lost no key meanwhile, it then merges the stretch with memory, which is newer.
 func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32,
 	count int) (next uint64, err error) {
 	for try := 0; ; try++ {

@@ -96,7 +96,7 @@ func (s *Store) prepareFile() error {
 }
 
 // updateFile runs fn in a write transaction of the data file, as datafile.File.Update does. A
-// failed store writes nothing more: its memory of the file's state may be wrong.
+// failed store writes nothing more, because its view of the file in memory may be wrong.
 func (s *Store) updateFile(fn func(*bolt.Tx) error) error {
 	if err := s.failed.Load(); err != nil {
 		return *err

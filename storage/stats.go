@@ -38,8 +38,8 @@ type Stats struct {
 // LatenessStats is how late expired keys were removed, in ms.
 type LatenessStats struct{ P50, P99, Max, Count int64 }
 
-// Stats reads the counters. From outside it has the last reading of shards that belong to a global
-// transaction, and waits for none.
+// Stats reads the counters. Outside a transaction it does not wait for shards that belong to a
+// global transaction, but uses their last reading.
 func (v View) Stats() Stats {
 	s := v.s
 	st := Stats{

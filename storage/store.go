@@ -362,8 +362,8 @@ func (o *Options) lock() (io.Closer, error) {
 	}
 }
 
-// Close ends the store: a last checkpoint when save is true, the log synced, the files
-// closed. No transaction may be under way or come later.
+// Close ends the store. It makes a last checkpoint if save is true, syncs the log and closes the
+// files. No transaction may be under way or come later.
 func (s *Store) Close(save bool) error {
 	s.stop()
 	s.log.GiveUp() // a checkpoint may wait for it
@@ -499,8 +499,8 @@ func (s *Store) now() int64 {
 	}
 }
 
-// FlushDB empties a database: it becomes a new keyspace, and the old one is garbage. It needs
-// BeginAll. It logs nothing for a database that had no key since it was last emptied.
+// FlushDB empties a database: the database gets a new keyspace, and the old keyspace is garbage. It
+// needs BeginAll. It logs nothing for a database that had no key since it was last emptied.
 func (t *Txn) FlushDB(db int) {
 	s := t.s
 	empty := true

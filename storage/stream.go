@@ -32,7 +32,7 @@ func (s *Stream) Value() *object.Stream {
 	return noStream
 }
 
-// Pinned reports whether an offloaded command reads the value: it must not change meanwhile.
+// Pinned reports whether an offloaded command reads the value, which must not change meanwhile.
 func (s *Stream) Pinned() bool {
 	o := s.object()
 	return o != nil && o.pinned()
@@ -156,7 +156,7 @@ func (s *Stream) CreateConsumer(group, name []byte, now int64) bool {
 }
 
 // DeleteConsumer removes a consumer of a group, which must exist, with its pending entries, and
-// returns how many those were; ok is false if there was none of that name.
+// returns how many these were; ok is false if there was no consumer of that name.
 func (s *Stream) DeleteConsumer(group, name []byte) (pending int, ok bool) {
 	v, log := s.editQuietly()
 	return v.DeleteConsumer(group, name, log)
@@ -184,15 +184,15 @@ func (s *Stream) Ack(group []byte, id object.StreamID) bool {
 	return v.Ack(group, id, log)
 }
 
-// SetIdempotence sets for how many seconds an idempotent id is kept, and how many of a producer.
-// Another setting than before forgets all.
+// SetIdempotence sets for how many seconds an idempotent id is kept, and how many ids of a producer
+// are kept. If it changes a setting, it removes all idempotent ids.
 func (s *Stream) SetIdempotence(duration, maxSize int64) {
 	v, log := s.editQuietly()
 	v.SetIdempotence(duration, maxSize, log)
 }
 
-// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than
-// maxSize then, the oldest go.
+// AddIdempotent notes that a producer added an entry with an idempotent id. If the producer then
+// has more than maxSize ids, the oldest are removed.
 func (s *Stream) AddIdempotent(pid, iid []byte, id object.StreamID, maxSize int64) {
 	v, log := s.editQuietly()
 	v.AddIdempotent(pid, iid, id, maxSize, log)
@@ -208,7 +208,8 @@ func (s *Stream) ForgetIdempotent(before int64, limit int) int {
 	return v.ForgetIdempotent(before, limit, log)
 }
 
-// SetAge sets how old entries may get (ms, 0: any age), and what becomes of pending ones.
+// SetAge sets how old entries may get (ms, 0: any age), and what happens to old entries that are
+// pending.
 func (s *Stream) SetAge(ms int64, refs object.StreamRefs) {
 	v, log := s.editQuietly()
 	v.SetAge(ms, refs, log)

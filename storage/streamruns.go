@@ -241,8 +241,8 @@ func (o *Object) owed() int64 {
 	return int64(min(o.bytes(), each*(o.side.changed.Count()+o.side.frozen.Count())))
 }
 
-// cleanInDirty returns about how many bytes of the dirty large streams the data file has: p.dirty
-// counts all of them.
+// cleanInDirty returns about how many bytes of the dirty large streams the data file already has.
+// p.dirty counts all bytes of these streams.
 func (p *part) cleanInDirty() (n int64) {
 	for ref := range p.objects.large {
 		o := p.objects.list[ref]

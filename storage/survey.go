@@ -84,8 +84,8 @@ const (
 
 // CountTypes counts the live keys of a database by type. It reads the records of those that are
 // only on disk. A key that changes meanwhile counts in its old or new state. CountTypes calls next
-// after each step, without a lock, and ends if that returns false. whole is false then, and if the
-// data file could not be read.
+// after each step, without a lock, and ends if next returns false. whole is false in that case, and
+// also if the data file could not be read.
 func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole bool) {
 	w := walk{View: s.Monitoring(), hidden: true}
 	for cursor := uint64(0); cursor < scanEnd; {

@@ -7,9 +7,9 @@ import (
 	"keyp/storage/format"
 )
 
-// No reader sees a due key, whether it has been removed or not. It must not return after a restart,
-// whatever the wall clock says by then. So every reply that shows a key as expired depends on a
-// record of the log, and waits until that record is durable:
+// No reader sees a due key, whether it has been removed or not. After a restart such a key must not
+// return, whatever the wall clock says by then. So every reply that shows a key as expired depends
+// on a record of the log, and waits until that record is durable:
 //
 //   - A look-up by name removes due keys and elements (Txn.live). A record names the removed key or
 //     elements, and the slot or the value keeps the LSN of that record. The reaper does the same,

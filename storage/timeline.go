@@ -19,12 +19,12 @@ import (
 //
 // The deadlines in memory and those on disk (duedisk.go) are counted in bins: small spans of time
 // with a known number of deadlines each (ttl.Bins). All bins that are wholly in a span give an
-// exact number. Of a bin that is partly in the span, the deadlines in memory are looked at one by
-// one, unless there are very many. On disk that is done only if few keys are due in all spans.
-// Otherwise the number is estimated, between bounds that are certain.
+// exact number. If a bin is only partly in the span, its deadlines in memory are looked at one by
+// one, unless there are very many. Its deadlines on disk are looked at only if few keys are due in
+// all spans. Otherwise the number is estimated, between bounds that are certain.
 //
-// A shard is locked once to count its keys of a span, in memory and on disk. So the number is that
-// of one instant. If entries of the data file are read, or names are looked at, keys may move
+// A shard is locked once to count its keys of a span, in memory and on disk. So the number is right
+// for one instant. If entries of the data file are read, or names are looked at, keys may move
 // between memory and disk meanwhile. Then the keys are counted again. If that happens too often,
 // the bounds are widened by the number of keys that have moved.
 //
@@ -33,7 +33,7 @@ import (
 // removes due elements.
 
 const (
-	// exactMost is how many deadlines a timeline looks at one by one where it needs no names.
+	// exactMost is how many deadlines a timeline looks at one by one if it needs no names.
 	exactMost = 100_000
 	// timelineElements bounds the elements that are looked at for the next deadline each time a
 	// shard is locked.
@@ -42,8 +42,8 @@ const (
 	timelineTries = 3
 )
 
-// Instant is an instant for a timeline, in Unix ms. If it is Open, it is the present as the begin
-// of a timeline, and after the last deadline as the end.
+// Instant is an instant for a timeline, in Unix ms. If it is Open, it means the present at the
+// start of a timeline, and a time after the last deadline at the end.
 type Instant struct {
 	At   int64
 	Open bool
@@ -63,8 +63,8 @@ type DueSpan struct {
 // keys with matching names count, and Timeline looks at all names in the spans. The error is about
 // the data file, or ErrClosed. While match runs, only the shards of a transaction are locked.
 //
-// Keys that it leaves out because they are due never return after the log is durable up to its end
-// at the return of Timeline. That does not hold for Store.Monitoring.
+// Timeline leaves out due keys. These keys never return once the log is durable up to the end that
+// it has when Timeline returns. That does not hold for Store.Monitoring.
 func (v View) Timeline(db int, from, until Instant, spans int,
 	match func(name []byte) bool) (list []DueSpan, err error) {
 	v.applyPostponed(db)

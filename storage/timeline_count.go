@@ -122,8 +122,8 @@ func (l *timeline) readDisk() error {
 	return nil
 }
 
-// moved returns how many keys may have been counted twice or not at all: they have moved between
-// memory and disk, or their elements that were due are gone.
+// moved returns how many keys may have been counted twice or not at all. Such keys have moved
+// between memory and disk, or have lost elements that were due.
 func (l *timeline) moved() (n int64, err error) {
 	if !l.loose && len(l.again) == 0 {
 		return 0, nil

@@ -130,7 +130,7 @@ func (t *Txn) Micros() int64 {
 }
 
 // End completes the batch, releases the locks and returns an LSN. Everything that the transaction
-// showed or did depends on the log up to there: under appendfsync always a reply may be sent after
+// showed or did depends on the log up to there. Under appendfsync always, a reply may be sent after
 // the log is durable up to the LSN.
 func (t *Txn) End() uint64 {
 	t.FlushValues()
@@ -262,8 +262,9 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 // exists reports whether the cell that live returned is a key.
 func exists(c *cell) bool { return c != nil && !c.Is(hashtable.Tomb) }
 
-// expire removes a due key; the caller writes the record. A command's record names the key: one
-// that states that all due by now is gone would cover keys that are still there and counted.
+// expire removes a due key; the caller writes the record. The record of a command names the key. A
+// record saying that everything due by now is gone would also cover keys that are still there and
+// counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	item := p.item(*c)
 	t.changing(p.space, k.Name)
@@ -301,7 +302,7 @@ func (t *Txn) Get(k Key) (Item, bool) {
 	return item, ok
 }
 
-// touch is Get for what gives the key a deadline itself.
+// touch is Get for callers that set the key's deadline themselves.
 func (t *Txn) touch(k Key) (Item, bool) {
 	item, ok := t.Peek(k)
 	if ok && !t.NoTouch && !t.Offloaded() {
@@ -347,8 +348,8 @@ func (t *Txn) SetRaw(k Key, value []byte, deadline ttl.Deadline, ev Event) {
 // MarkRaw sets the encoding of a string, which must exist, to "raw".
 func (t *Txn) MarkRaw(k Key) { t.setFlags(k, flagRaw) }
 
-// accessNow means the access word of a key that is written now, and whose deadline is as old as it
-// is if it has that already.
+// accessNow, passed to set as the access word, means that the key is written now. If the key keeps
+// its deadline, it also keeps the time when that deadline was set.
 const accessNow uint32 = math.MaxUint32
 
 func (t *Txn) set(k Key, value []byte, deadline ttl.Deadline, created, access uint32) {

@@ -172,8 +172,8 @@ func (s *Store) lockShards(t *Txn, mask uint64) {
 	}
 }
 
-// lockBehind locks one shard for a background transaction, after the commands that want it. It
-// returns false if the global transaction has it and wait is false.
+// lockBehind locks one shard for a background transaction, after the commands that want it. If the
+// global transaction has the shard and wait is false, it returns false.
 func (s *Store) lockBehind(t *Txn, sh *shard, wait bool) bool {
 	if wait {
 		sh.mu.Lock()

@@ -27,8 +27,8 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 	t.record(format.RecReaped, uint64(sh.num), uint64(through))
 }
 
-// record begins any record but the short ones of elements. These may not follow it, since they are
-// about the value of the record before them.
+// record begins a record of any kind except the short records of elements. A short record may not
+// follow directly, because it is about the value of the record before it.
 func (b *txnBatch) record(tag byte, fields ...uint64) {
 	b.logged = 0
 	b.buf = format.AppendRecord(b.buf, tag, fields...)
@@ -48,8 +48,8 @@ func (b *txnBatch) stateKey(tag byte, space uint32, key []byte) {
 	b.stated++
 }
 
-// Uncounted calls f, whose changes Stats.Changes leaves out: they are part of another change, or no
-// changes in Redis.
+// Uncounted calls f. Stats.Changes does not count the changes that f makes: they are part of
+// another change, or are not changes in Redis.
 func (b *txnBatch) Uncounted(f func()) {
 	n := b.stated
 	f()
@@ -135,8 +135,8 @@ func (t *Txn) cut(p *part, o *Object, first, last int64) {
 }
 
 // elementRecord begins a record about an element; it is short if the record before it in the batch
-// is about the same value. p is nil for a value that is being stated: that was reported as a whole,
-// or no key has it yet.
+// is about the same value. p is nil while a whole value is recorded: the value was reported as a
+// whole, or no key has it yet.
 func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 	if t.logged == o.id {
 		t.cutBatch()

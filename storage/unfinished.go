@@ -17,7 +17,8 @@ import (
 type Unfinished struct {
 	Space uint32
 	Name  string
-	// The value was deleted: what is left of a string, or of some collections, is no value.
+	// Gone: the value was deleted, because the remains of a string, or of some collections, are no
+	// valid value.
 	Gone bool
 }
 
@@ -28,9 +29,9 @@ type unfinished struct {
 	whole bool
 }
 
-// endUnfinished finds each value of which an unfinished checkpoint wrote only a part, and which the
-// log did not complete. It replaces the value by a new one that consists of the parts that exist.
-// It does the same if two records have one value: then a checkpoint ended between the two names of
+// endUnfinished finds each value that an unfinished checkpoint wrote only in part and that the log
+// did not complete. It replaces the value by a new one that consists of the parts that exist. It
+// does the same if two records have one value, because a checkpoint ended between the two names of
 // a renamed key.
 func (s *Store) endUnfinished(stated func(space uint32, name string) bool,
 	report func(Unfinished)) error {
@@ -62,7 +63,8 @@ func (s *Store) endUnfinished(stated func(space uint32, name string) bool,
 	})
 }
 
-// mayHave reports whether a record may have the present value of its key: memory has no other.
+// mayHave reports whether a record may have the present value of its key. It may if memory does not
+// know the key, or has the same value.
 func (s *Store) mayHave(at []byte, im *format.Image) bool {
 	p, k := s.placeOf(at, im)
 	if p == nil {
@@ -100,7 +102,7 @@ func isWhole(tx *bolt.Tx, im *format.Image) (bool, error) {
 }
 
 // endOne replaces a value by one of the parts that exist, unless a record of the log has changed
-// the value since. It reports the value, unless the log states it as a whole. twice: two records
+// the value since. It reports the value, unless stated returns true for its key. twice: two records
 // have it.
 func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool,
 	stated func(space uint32, name string) bool, report func(Unfinished)) error {

@@ -41,8 +41,8 @@ const (
 	// stateInline: the present or an earlier state of the value is inline in the record under its
 	// key, and perhaps nowhere else.
 	stateInline
-	// stateLinked: the record on disk under this key is not the one that names id, since the value
-	// came here by RENAME; the value will never be inline under this key.
+	// stateLinked: the value came here by RENAME. So the record on disk under this key is not the
+	// one that names id, and the value will never be inline under this key.
 	stateLinked
 	// stateReplayed: an unfinished checkpoint may have left elements under id on disk, and a record
 	// that names id.
@@ -78,12 +78,12 @@ type side struct {
 
 // unsaved names the elements that the data file lacks, of a value that is stored by element.
 type unsaved struct {
-	// rest: all elements from cursor to end, in the order of Scan; those added since are in
-	// changed.
+	// rest: the data file lacks all elements from cursor to end, in the order of Scan. Elements
+	// that were added since are in changed.
 	rest        bool
 	cursor, end uint64
 	// changed and frozen are elements that differ from the data file. The checkpoint under way
-	// is to copy the frozen ones; or a failed one was to.
+	// copies the frozen ones, or a failed checkpoint was to copy them.
 	changed, frozen elementset.Set
 }
 
@@ -104,7 +104,7 @@ func (o *Object) inline() bool {
 }
 
 // stale reports whether elements on disk under the value's id are not its own: an unfinished
-// checkpoint wrote them before the log stated the value whole.
+// checkpoint wrote them before the log recorded the whole value.
 func (o *Object) stale() bool { return o.is(stateReplayed) && !o.is(stateStored) }
 
 // beStored makes the value one that is stored by element, if it is not yet: all its present
@@ -248,7 +248,7 @@ type objects struct {
 	list  []*Object
 	holes []uint32
 	bytes int64
-	// large are streams of which runs may leave memory.
+	// large are the streams whose runs may leave memory.
 	large map[uint32]struct{}
 }
 

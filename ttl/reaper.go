@@ -19,9 +19,9 @@ type Source interface {
 
 	// ReapDue removes keys that are expired at now, in order, and takes about budget for that. It
 	// takes its locks itself. now may be older than the source's present instant, never newer than
-	// the clock. n is how many keys were removed. more reports that it removed some, and that
-	// budget ran out before the due keys did. A source that cannot remove any (if the disk is full,
-	// for example) returns 0 and false, and is called again later.
+	// the clock. n is how many keys were removed. more reports that it removed some, and that there
+	// were still due keys when budget ran out. A source that cannot remove any (if the disk is
+	// full, for example) returns 0 and false, and is called again later.
 	ReapDue(now int64, budget time.Duration) (n int, more bool)
 }
 

@@ -16,8 +16,8 @@ import (
 
 // page is a page of the server, with the rights that its visitors need.
 type page struct {
-	// rights returns the reason why a visitor may not see the page; nil: every visitor whom the
-	// admit lets in may see it.
+	// rights returns the reason why a visitor may not see the page; nil: every visitor whom admit
+	// lets in may see it.
 	rights func(*commands.Visitor) error
 	show   http.HandlerFunc
 	post   bool // only POST is allowed, with a body

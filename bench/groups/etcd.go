@@ -106,7 +106,8 @@ func dialEtcd(addr string) (*etcdConn, error) {
 	return &etcdConn{client}, err
 }
 
-// all calls fn for all keys at once: this is etcd's way to have several requests on a connection.
+// all calls fn for all keys at once. With etcd's client this is the way to have several requests on
+// one connection.
 func all(keys []string, fn func(key string) error) error {
 	if len(keys) == 1 {
 		return fn(keys[0])

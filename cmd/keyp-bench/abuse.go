@@ -32,9 +32,9 @@ type abuser struct {
 	conns []net.Conn // closed when the abuse has ended
 }
 
-// measureAbuses measures, for each abuse, the latency of GETs that other clients send meanwhile,
-// and the growth of the server's memory. An abuse that the server refuses is a failure, and the
-// others are measured.
+// measureAbuses measures two things for each abuse: the latency of GETs that other clients send
+// meanwhile, and the growth of the server's memory. If the server refuses an abuse, that is a
+// failure, and the other abuses are still measured.
 func measureAbuses(b *bench, ctx context.Context, w workload, s *server) ([]reading, error) {
 	if err := b.load(ctx, s, keyPrefix, max(w.keys, readerKeys), nil); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ var abuses = []abuse{
 		unread(pipeline(10_000, "GET one"), nil)},
 	{"SUBSCRIBE unread", nil, unread(encode("SUBSCRIBE", "news"),
 		encode("PUBLISH", "news", strings.Repeat("x", 1<<20)))},
-	// Scripts. The server may refuse what they want.
+	// Scripts. The server may refuse these requests.
 	{"a script that allocates", nil,
 		refusable(send("EVAL", "local t = {} for i = 1, 1e7 do t[i] = 'x' .. i end", "0"))},
 	{"a script that loops", nil, killed(send("EVAL", "while true do end", "0"))},

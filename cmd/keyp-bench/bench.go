@@ -93,7 +93,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 		for round := range b.rounds {
 			for i := range b.sides {
-				// Every second round has the reverse order: no server always follows another.
+				// Every second round runs in reverse order, so that no server always runs after the
+				// same other one.
 				side := (i + round) % len(b.sides)
 				step++
 				what := fmt.Sprintf("%s, %s, round %d", w, b.sides[side].name, round+1)

@@ -40,7 +40,8 @@ type side struct {
 	product string // name and version from INFO, or ""
 }
 
-// quickFlags come before the other flags with --quick, so that the others win.
+// quickFlags are the flags that --quick sets. They come before the user's other flags, so that
+// those win.
 const quickFlags = "--rounds 1 --duration 200ms --clients 10 --keys 5000"
 
 func (c *config) flags() *flag.FlagSet {

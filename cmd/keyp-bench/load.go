@@ -32,8 +32,8 @@ func valueOf(n uint64, size int) string {
 	return strings.Repeat(digits, size/len(digits)+1)[:size]
 }
 
-// load writes the keys 0 to n-1 with a prefix, over some connections. All must succeed. at returns
-// the deadline of each key, in Unix ms; nil stands for no deadlines.
+// load writes the keys 0 to n-1 with a prefix, over several connections. All writes must succeed.
+// at returns the deadline of each key, in Unix ms. If at is nil, the keys have no deadlines.
 func (b *bench) load(ctx context.Context, s *server, prefix string, n uint64,
 	at func(key uint64) int64) error {
 	ctx, failed := context.WithCancelCause(ctx)

@@ -41,7 +41,7 @@ const (
 	// the rate of a server, so that their latency is that of the server alone.
 	readerRate    = 5_000
 	readerClients = 20
-	// readerKeys is the number of keys that they read, which must exist.
+	// readerKeys is the number of keys that readers read. The keys must exist.
 	readerKeys = 10_000
 	readerNice = -10
 )

@@ -23,7 +23,8 @@ const valueWord = "VALUE"
 // endless is redis-benchmark's largest number of requests, which it never reaches.
 const endless = 1<<31 - 1
 
-// result is what redis-benchmark reports. Latencies are in milliseconds, and of a whole pipeline.
+// result is what redis-benchmark reports. A latency is in milliseconds, and is that of a whole
+// pipeline.
 type result struct {
 	ops                 float64 // a second
 	p50, p99, p999, max float64
@@ -56,8 +57,8 @@ func (b *bench) send(ctx context.Context, w workload, s *server) ([]reading, err
 	return readings, nil
 }
 
-// runRedisBenchmark sends n requests of a workload. It parses the report for people, because that
-// of --csv does not have p99.9.
+// runRedisBenchmark sends n requests of a workload. It parses the report for people, because the
+// report of --csv does not have p99.9.
 func (b *bench) runRedisBenchmark(ctx context.Context, w workload, s *server,
 	n int64) (result, error) {
 	// redis-benchmark tries for ever to reach a server that has ended.

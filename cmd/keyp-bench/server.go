@@ -191,7 +191,7 @@ func (s *server) stop(sig syscall.Signal, timeout time.Duration) error {
 	return fmt.Errorf("did not end within %v of %v and was killed", timeout, sig)
 }
 
-// close kills the server and removes its directory. A clean stop would take seconds or minutes to
+// close kills the server and removes its directory. A clean stop would take seconds or minutes, to
 // save data that is removed anyway.
 func (s *server) close() error {
 	return errors.Join(s.stop(syscall.SIGKILL, killTimeout), os.RemoveAll(s.base))

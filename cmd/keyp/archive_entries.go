@@ -11,21 +11,21 @@ import (
 	"keyp/storage/format"
 )
 
-// archiveEntry is one line of the list that keyp restore --list prints about an archive: a file
-// begins, a command removed many keys, or files are missing.
+// archiveEntry is one line of the list that keyp restore --list prints about an archive. It says
+// that a file begins, that a command removed many keys, or that files are missing.
 type archiveEntry struct {
-	// LSN is the position before the entry. For the end of the archive, or of a part of it that
-	// can be read, it is the last position that was read. Time is the time of the last batch that
-	// was read, Unix ms; 0: the archive does not say.
+	// LSN is the position before the entry. At the end of the archive, or before a gap in it, LSN
+	// is the last position that was read. Time is the time of the last batch that was read, in Unix
+	// ms. It is 0 if the archive does not contain a time.
 	LSN  uint64
 	Time int64
 	What string
 }
 
-// listArchive visits, in order, entries of an archive after a position. They are the beginnings of
-// its files, its end, removals, and the places from which times are unknown or known again. A
-// removal is a batch that empties or exchanges databases, or deletes many keys: at least the number
-// most. listArchive also visits holes and damaged files, and continues after them.
+// listArchive visits, in order, the entries of an archive after a position. An entry is the
+// beginning of a file, the end of the archive, a removal, or a place after which times are unknown
+// or known again. A removal is a batch that empties or exchanges databases, or that deletes at
+// least most keys. listArchive also visits gaps and damaged files, and continues after them.
 func listArchive(ctx context.Context, from archive.Files, history string, position uint64, most int,
 	visit func(archiveEntry) error) (err error) {
 	chain, err := archive.Open(from, history, position)
@@ -92,8 +92,8 @@ func listArchive(ctx context.Context, from archive.Files, history string, positi
 	}
 }
 
-// removal describes a batch that empties or exchanges databases, or deletes many keys: at least the
-// number most. It returns "" for any other batch.
+// removal describes a batch that empties or exchanges databases, or that deletes at least most
+// keys. It returns "" for any other batch.
 func removal(batch []byte, most int) string {
 	var list []string
 	deleted := 0

@@ -155,11 +155,12 @@ func (t *clusterTool) pause(end time.Time) error {
 	}
 }
 
-// groupedAlready is in the error of a server that should found or join a group but already is a
-// member of one.
+// groupedAlready is a part of the error of a server that should found or join a group, but is
+// already a member of one.
 const groupedAlready = "member of a group already"
 
-// lasting contains texts in servers' errors that a retry does not help against.
+// lasting contains parts of servers' error texts. After an error with such a text, a retry does not
+// help.
 var lasting = []string{groupedAlready, "another group", "has keys", "secret of the cluster",
 	"cluster support disabled"}
 

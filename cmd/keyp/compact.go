@@ -40,8 +40,9 @@ func compact(args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close(false)) }()
 	store.SetDiskReserve(0) // it is for clients
-	// Keys that were removed since the last checkpoint are still in the file. On a full disk
-	// they have to stay, because the log would wait for room.
+	// Keys that were removed since the last checkpoint are still in the data file. A checkpoint
+	// would remove them. On a full disk the tool makes none, because the log would wait for free
+	// space.
 	if found.Batches > 0 && store.Stats().FreeSpace > checkpointRoom {
 		if err := store.Checkpoint(); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)

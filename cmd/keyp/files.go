@@ -64,7 +64,8 @@ func raiseFiles(want uint64) (allowed uint64, err error) {
 	if limit.Cur >= want {
 		return limit.Cur, nil
 	}
-	// Beyond the hard limit only a privileged process may go; up to it everybody.
+	// Any process may raise its limit up to the hard limit. Only a privileged process may exceed
+	// it.
 	for _, try := range []unix.Rlimit{{Cur: want, Max: max(want, limit.Max)},
 		{Cur: min(want, limit.Max), Max: limit.Max}} {
 		if unix.Setrlimit(unix.RLIMIT_NOFILE, &try) == nil {

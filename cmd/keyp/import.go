@@ -128,8 +128,8 @@ func importInto(ctx context.Context, source *importer.Source, o importer.Options
 	return got, errors.Join(ctx.Err(), err)
 }
 
-// importIntoDir runs a server on a new directory beside dir. The directory is renamed to dir when
-// it is complete and durable.
+// importIntoDir runs a server on a new directory next to dir. When the new directory is complete
+// and durable, it is renamed to dir.
 func importIntoDir(ctx context.Context, source *importer.Source, o importer.Options,
 	dir string) (got *importer.Report, err error) {
 	err = newDir(dir, ".import", func(part string) (err error) {

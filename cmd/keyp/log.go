@@ -65,7 +65,7 @@ func openLog(cfg *config.Config) (*logs, error) {
 			cfg.String("syslog-ident"))
 		l.Logger = slog.New(slog.NewMultiHandler(l.Handler(), l.system.handler(form, level)))
 	}
-	// The server survives the end of its terminal and of the reader of its log.
+	// The server must not end when its terminal, or the program that reads its log, ends.
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(l.hup, syscall.SIGHUP)
 	go l.followSignal()

@@ -20,8 +20,8 @@ import (
 	"keyp/server"
 )
 
-// errAgain is the result of serve if this process must run the program anew, by exec. A member of a
-// group does so to replace the data of its open store.
+// errAgain is returned by serve if this process must execute the program again. A member of a group
+// does so to replace the data of its open store.
 var errAgain = errors.New("the server starts again")
 
 // newMember returns the Member that represents this server in a group. serve calls it if
@@ -108,8 +108,8 @@ func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 		return err
 	}
 	if err := os.Chdir(cfg.Start()); err != nil {
-		// The start directory is gone, and relative paths in it with it. But the data is in the
-		// current directory.
+		// The start directory no longer exists, so relative paths in it do not exist either. But
+		// the data is in the current directory.
 		args = append(args, "--dir", ".")
 	}
 	return syscall.Exec(strings.TrimSuffix(path, " (deleted)"), args, os.Environ())

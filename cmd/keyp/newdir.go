@@ -34,7 +34,7 @@ func newDir(dir, suffix string, fill func(part string) error) error {
 	return vfs.OS.SyncDir(filepath.Dir(dir))
 }
 
-// placeOf returns the path of a directory that is to be made. It returns an error if the directory
+// placeOf returns the path at which a directory is to be made. It returns an error if the directory
 // cannot be made there, so that the tool fails before its work begins.
 func placeOf(dir string) (string, error) {
 	place, err := filepath.Abs(dir)

@@ -25,8 +25,8 @@ const (
 // lease a new token, larger than any token that another owner may have.
 func renewLeases(s *storage.Store) storage.Hooks { return leases.New(s) }
 
-// repairDir saves what can be saved of a damaged data directory into a new one, and lists what
-// is lost. No server may use the directory meanwhile.
+// repairDir saves the readable data of a damaged data directory into a new one, and lists the
+// losses. No server may use the directory meanwhile.
 func repairDir(args []string, out io.Writer) error {
 	if len(args) != 2 || strings.HasPrefix(args[0], "-") {
 		return exit{statusFailed, errors.New(repairUsage)}

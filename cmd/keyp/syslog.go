@@ -12,10 +12,10 @@ import (
 const (
 	// systemLogLines is how many lines may wait for the system's log; more are dropped.
 	systemLogLines = 1000
-	// systemLogBytes is the maximum length of a line for it; macOS takes datagrams of 2 KiB at
-	// most.
+	// systemLogBytes is the maximum length of a line for the system's log. macOS accepts datagrams
+	// of at most 2 KiB.
 	systemLogBytes = 1900
-	// systemLogTime bounds how long close waits for it.
+	// systemLogTime bounds how long close waits for the system's log.
 	systemLogTime = time.Second
 )
 
@@ -102,8 +102,8 @@ func (s *systemLog) close() {
 	}
 }
 
-// handler returns a handler that writes records to that log. It omits the time, which the log adds
-// itself.
+// handler returns a handler that writes records to the system's log. It omits the time, because the
+// system's log adds the time itself.
 func (s *systemLog) handler(form form, level slog.Leveler) slog.Handler {
 	h := &systemHandler{to: s, shared: new(lineBuffer)}
 	h.form = form(&h.shared.Buffer, &slog.HandlerOptions{Level: level,

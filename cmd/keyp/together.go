@@ -28,8 +28,8 @@ func checkConfig(cfg *config.Config, loaded error) error {
 	return all.OrNil()
 }
 
-// checkTogether returns the errors in combinations of valid options: options that exclude each
-// other, and files that cannot be read or that the server would damage.
+// checkTogether returns the errors in combinations of valid options. An error is a pair of options
+// that exclude each other, a file that cannot be read, or a file that the server would damage.
 func checkTogether(cfg *config.Config) error {
 	var all config.Mistakes
 	add := func(several ...error) {

@@ -34,8 +34,8 @@ const (
 // ErrLog means that records contradict each other.
 var ErrLog = errors.New("raftlog: the log is corrupt")
 
-// Log is an open log. Any goroutine may call its methods, but consensus.Log restricts those that it
-// contains.
+// Log is an open log. Any goroutine may call its methods. The methods of consensus.Log have the
+// restrictions that are described there.
 type Log struct {
 	wal    *wal.Log
 	inline bool // Sync always syncs itself, because the wal has no goroutine for it
@@ -185,16 +185,16 @@ func (l *Log) SetBusy(f func() bool) {
 	l.mu.busy = f
 }
 
-// SetPace sets a function that returns how long Sync waits before it calls done, once so many bytes
-// are on disk.
+// SetPace sets a function that delays done. Sync passes it the number of bytes that it brings to
+// disk. The function returns how long Sync then waits before it calls done.
 func (l *Log) SetPace(f func(bytes uint64) time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.pace = f
 }
 
-// SetPosition sets the position, in the replicated data, at which the entries after the base of the
-// next Write with a base begin.
+// SetPosition sets the Position of the base that the next Write with a base brings. It is the
+// position in the replicated data at which the entries after that base begin.
 func (l *Log) SetPosition(position uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -434,7 +434,8 @@ func delayed(done func(error), d time.Duration) func(error) {
 	}
 }
 
-// settle calls done of the owed sync if its data is durable, or if it has failed.
+// settle calls done of the owed sync if the data of that sync is durable, or if the sync has
+// failed.
 func (l *Log) settle(durable uint64, err error) {
 	if o := l.owed.Load(); o != nil && (durable >= o.end || err != nil) &&
 		l.owed.CompareAndSwap(o, nil) {
@@ -445,9 +446,9 @@ func (l *Log) settle(durable uint64, err error) {
 	}
 }
 
-// Rotate begins another segment. It returns the first segment that a member needs whose machine has
-// applied all entries up to applied. The caller may record that segment once End, read after
-// Rotate, is settled.
+// Rotate begins another segment. applied is the last entry that the member's machine has applied.
+// Rotate returns the first segment that the member then needs. The caller may record that segment
+// once the position End, read after Rotate, is settled.
 func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

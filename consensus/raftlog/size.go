@@ -16,8 +16,8 @@ func (l *Log) Settled(ctx context.Context, end uint64) error { return l.wal.Sett
 // Size calls the method of wal.Log, as other methods below do.
 func (l *Log) Size() int64 { return l.wal.Size() }
 
-// Between returns how many bytes the log has from the beginning of one segment to that of another;
-// 0 if one of them does not exist.
+// Between returns how many bytes the log has from the beginning of one segment to that of another.
+// It returns 0 if one of them does not exist.
 func (l *Log) Between(from, to uint64) int64 {
 	a, ok := l.wal.Start(from)
 	b, also := l.wal.Start(to)
@@ -27,8 +27,8 @@ func (l *Log) Between(from, to uint64) int64 {
 	return int64(b - a)
 }
 
-// SizeFrom returns how many bytes the log has from the beginning of a segment on; all of it if
-// there is no such segment.
+// SizeFrom returns how many bytes the log has from the beginning of a segment on. If there is no
+// such segment, it returns the size of the whole log.
 func (l *Log) SizeFrom(segment uint64) int64 {
 	start, ok := l.wal.Start(segment)
 	if !ok {
@@ -53,6 +53,6 @@ func (l *Log) NextCost() int64 { return l.wal.NextCost() }
 // Full reports whether there is no room for another segment.
 func (l *Log) Full() bool { return l.wal.Full() }
 
-// Room returns, while there is no room for another segment, how many more bytes fit the last one,
-// and its whole size.
+// Room is for a log without room for another segment. It returns how many more bytes fit into the
+// last segment, and the whole size of that segment.
 func (l *Log) Room() (left, size int64) { return l.wal.Room() }

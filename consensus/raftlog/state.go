@@ -221,8 +221,9 @@ func (s *state) rebase(base Base) {
 	}
 }
 
-// needed returns the place in rotations of the newest one that suffices for index, -1 if there is
-// none. From it on all entries after index must be there, with a base not beyond index.
+// needed returns the index in rotations of the newest rotation from which a log can be opened for
+// index. From that rotation on all entries after index must be there, with a base that is not
+// beyond index. needed returns -1 if there is none.
 func (s *state) needed(index uint64) int {
 	for i := len(s.rotations) - 1; i >= 0; i-- {
 		if base, ok := lowest(s.rotations[i:], s.rotations[i].after); ok && base.Index <= index {

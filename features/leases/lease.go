@@ -16,7 +16,8 @@ type Lease struct {
 	Held     bool  // the deadline has not come; otherwise the key is not free yet
 }
 
-// FreeAt returns when a lease's key becomes free if nobody changes the lease, in Unix ms; 0: never.
+// FreeAt returns when a lease's key becomes free if nobody changes the lease, in Unix ms. 0 means
+// never.
 func (l *Lease) FreeAt() int64 {
 	if l.Deadline == ttl.None {
 		return ttl.None

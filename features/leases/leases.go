@@ -12,17 +12,17 @@
 // # Tokens
 //
 // Tokens come from one counter, so that each token is larger than all earlier ones, whatever
-// happens to keys. The counter is in memory. A reservation is a number among the server's own data
-// that no token exceeds. The batch with a token contains the reservation, or a batch before it
-// does. The reservation is in the shard of the lease's key, so a grant locks no further shard. It
-// is far enough ahead that few grants write one. After a start the counter continues after the
-// largest reservation.
+// happens to keys. The counter is in memory. A reservation is a number, among the server's own
+// data, that no token exceeds. It is in the same batch as the token, or in an earlier one. The
+// reservation is in the shard of the lease's key, so a grant locks no further shard. It is far
+// enough ahead that few grants write one. After a start the counter continues after the largest
+// reservation.
 //
-// It also continues after the present microsecond of Unix time. That is for data that are older
-// than they should be: an old copy of the directory, or the remains of a log that was not synced
-// before a power failure. There are fewer grants than microseconds. So tokens stay above those that
-// were granted after the copy, if the clock is right. RESTORE moves the counter past the token of a
-// lease that it brings.
+// After a start the counter is also at least the present microsecond of Unix time. This protects
+// against data that is older than it should be. Examples are an old copy of the directory, or the
+// remains of a log that was not synced before a power failure. There are fewer grants than
+// microseconds. So new tokens are above those that were granted after the copy, if the clock is
+// right. RESTORE moves the counter past the token of a lease that it brings.
 package leases
 
 import (
@@ -85,7 +85,8 @@ const (
 	maxTokenFromOutside = 1 << 52
 )
 
-// Start sets the counter, once. Reservations for another number of shards count, and are kept.
+// Start sets the counter, once. It also reads the reservations that were made with another number
+// of shards, and keeps them.
 func (l *Leases) Start(context.Context) error {
 	s := l.s
 	for i := range s.Shards() {
@@ -186,9 +187,9 @@ func (l *Leases) Next(t *storage.Txn, k storage.Key) uint64 {
 	return token
 }
 
-// Arriving gives a new token to a lease that comes from elsewhere: a key's tokens only grow, and
-// must exceed the token that the lease had elsewhere. The owner learns the token by asking again.
-// Other values stay unchanged.
+// Arriving gives a new token to a lease that comes from elsewhere. The token must be above all
+// earlier ones of the key, and above the token that the lease had elsewhere. The owner learns the
+// token by asking again. Other values stay unchanged.
 func (l *Leases) Arriving(t *storage.Txn, k storage.Key, v object.Value) object.Value {
 	from, ok := v.(*object.Lease)
 	if !ok {

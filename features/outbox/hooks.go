@@ -102,8 +102,9 @@ func (o *Outboxes) report(t *storage.Txn, r *outbox, k storage.Key, e entry, ite
 }
 
 // reportedValue returns the part of a value that an entry contains. For a string that is its
-// beginning, and for other types DUMP's reply, unless that is too long. size is 0 if that is the
-// whole value. Otherwise it is the size of the whole value in bytes, of a large one that in memory.
+// beginning. For other types it is DUMP's reply, unless that is too long. size is 0 if the result
+// is the whole value. Otherwise it is the size of the whole value in bytes; for a large value, its
+// size in memory.
 func (o *Outboxes) reportedValue(item storage.Item, most int) (value []byte, has bool, size int) {
 	if text, err := item.String(); err == nil {
 		if len(text) > most {
@@ -250,14 +251,16 @@ func (o *Outboxes) Leads(t *storage.Txn) {
 // Led wakes the mover, which rests at a follower.
 func (o *Outboxes) Led() { o.mover.wake() }
 
-// Removed wakes the mover if entries wait for what was due before them.
+// Removed is called when something that was due may have been removed. It wakes the mover if
+// entries wait until everything that was due before them is removed.
 func (o *Outboxes) Removed() {
 	if o.mover.held.Load() {
 		o.mover.wake()
 	}
 }
 
-// KeepsSystem reports whether there are rules: each expiry may need the queues.
+// KeepsSystem reports whether there are rules. If so, the queues must stay in memory, because each
+// expiry may need them.
 func (o *Outboxes) KeepsSystem() bool { return o.rules.Load() != nil }
 
 // ChangesRules reports whether name is the key of a rule.
@@ -317,8 +320,8 @@ func (rs *rules) follow(t *storage.Txn, name string) {
 
 var noList = &object.List{}
 
-// followQueue counts the entries of a queue that is in memory. It leaves the number of bytes as it
-// is, which only a leader needs, and counts.
+// followQueue counts the entries of a queue that is in memory. It does not change the number of
+// bytes, which only a leader needs. A leader counts the bytes itself.
 func (r *outbox) followQueue(t *storage.Txn, q *queue) {
 	l := noList
 	if item, ok := t.Peek(q.key); ok {

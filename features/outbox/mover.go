@@ -14,12 +14,12 @@ import (
 
 // An outbox rule writes a stream entry for each key that expires. The entry goes first into a queue
 // of the key's shard. mover moves the entries from these queues to the rule's stream. This is
-// background work that gives way to commands: a batch locks the shards of the queues and of the
+// background work that gives way to commands. A batch locks the shards of the queues and of the
 // stream for moveBudget at most, or until a command wants one of them.
 //
-// Entries come in the order of deadlines: an entry waits until no shard, nor the disk, has anything
-// left that was due before it. If a shard stays locked, for example by a long script, the mover
-// waits for it no longer than patience.
+// Entries come in the order of deadlines. An entry waits until everything that was due before it is
+// removed, in all shards and on disk. If a shard stays locked, for example by a long script, the
+// mover waits for it no longer than patience.
 type mover struct {
 	o    *Outboxes     // constant
 	kick chan struct{} // there may be something to do
@@ -40,7 +40,7 @@ const (
 	moveLooks = 16
 	// moveBytes bounds the entries of a batch.
 	moveBytes = 256 << 10
-	// patience is how long entries wait while what was due before them makes no progress.
+	// patience is how long entries wait while the removal of earlier keys makes no progress.
 	patience = time.Second
 	// retryAfter is the time until the next attempt for a stream that could not be written.
 	retryAfter = 200 * time.Millisecond
@@ -106,15 +106,15 @@ func (m *mover) loop() {
 	}
 }
 
-// Move moves all entries to their streams that can be moved now. It is for tests: otherwise the
+// Move moves to their streams all entries that can be moved now. It is for tests: otherwise the
 // mover does this by itself.
 func (o *Outboxes) Move() { o.mover.round() }
 
 // Tidy trims the streams of all rules. It is for tests: otherwise the mover does this by itself.
 func (o *Outboxes) Tidy() { o.mover.tidy() }
 
-// round moves all entries that can be moved. It returns the time until the next look; 0: until
-// wake.
+// round moves all entries that can be moved. It returns the time until it must be called again. 0
+// means that it need not be called until wake is.
 func (m *mover) round() (again time.Duration) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -145,7 +145,7 @@ func (m *mover) round() (again time.Duration) {
 }
 
 // limit returns the deadline up to which entries may be moved now. first is the first deadline of a
-// rule. If that is later, limit returns how long to wait.
+// rule. If no entry with that deadline may be moved yet, limit also returns how long to wait.
 func (m *mover) limit(first int64) (last int64, wait time.Duration) {
 	m.held.Store(true) // before the look, so that what is removed after it wakes the mover
 	now := m.o.s.Now()
@@ -156,8 +156,8 @@ func (m *mover) limit(first int64) (last int64, wait time.Duration) {
 	overdue := now - h
 	switch {
 	case overdue < 0:
-		// Nothing is due, so all entries up to now are there; later ones are from before a step
-		// back of the clock.
+		// Nothing is due, so the entries of everything that was due are in the queues. Entries with
+		// a later deadline are from before the clock was set back.
 		h = max(now, first)
 		fallthrough
 	case first <= h:
@@ -408,8 +408,9 @@ func (r *outbox) trim(t *storage.Txn, st *storage.Stream, most int) (n int) {
 	return n
 }
 
-// readable returns how many of the first n entries of the stream can be removed. If a run that
-// would lose a part cannot be read, only whole runs count.
+// readable returns how many of the first n entries of the stream can be removed. A run that would
+// lose only a part of its entries has to be read. If that is impossible, readable counts only whole
+// runs.
 func (r *outbox) readable(t *storage.Txn, v *object.Stream, n int) int {
 	if t.TryRuns(storage.Runs{Key: r.stream, First: v.WantedTrim(nil, n)}) != nil {
 		return v.WholeNodes(n)
@@ -417,7 +418,7 @@ func (r *outbox) readable(t *storage.Txn, v *object.Stream, n int) int {
 	return n
 }
 
-// notAcked returns how many of the first n entries some group has not acknowledged.
+// notAcked returns how many of the first n entries at least one group has not acknowledged.
 func notAcked(v *object.Stream, n int) (lost int64) {
 	v.Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
 		if !v.AckedByAll(e.ID) {

@@ -43,7 +43,8 @@ type Rule struct {
 	Type     object.Type `json:",omitempty"` // None: any
 	Elements bool        `json:",omitempty"` // those of the keys are reported, too
 	Stream   []byte      // the key of the stream, in the same database
-	// Of the stream; 0: an entry goes when all groups have acknowledged it.
+	// MaxLen is the maximum length of the stream. 0 means that an entry is removed when all groups
+	// have acknowledged it.
 	MaxLen   int64 `json:",omitempty"`
 	MaxValue int   `json:",omitempty"` // bytes of a value that an entry has at most
 }
@@ -61,7 +62,7 @@ type state struct {
 	waiting atomic.Int64 // entries in the queues
 	bytes   atomic.Int64 // that these have
 	written atomic.Int64 // to the stream, since the start
-	// Trimmed by MAXLEN before all groups had acknowledged them, since the start.
+	// Entries that MAXLEN has trimmed before all groups had acknowledged them, since the start.
 	lost    atomic.Int64
 	failure atomic.Pointer[string]
 	full    atomic.Bool // more entries wait than there should
@@ -333,9 +334,9 @@ func (o *Outboxes) use(rs *rules) {
 	o.mover.wake()
 }
 
-// Set makes a rule, or replaces the rule of its name, whose waiting entries then go to the new
-// stream. The transaction has all shards locked, so the log has the rule before all removals under
-// it.
+// Set makes a rule, or replaces the rule of its name. Waiting entries of a replaced rule then go to
+// the new stream. The transaction has all shards locked, so the log has the rule before all
+// removals under it.
 func (o *Outboxes) Set(t *storage.Txn, r *Rule) error {
 	k := o.s.SystemKey(ruleKey + r.Name)
 	if err := t.Load(k); err != nil && !errors.Is(err, storage.ErrCorrupt) {
@@ -362,10 +363,10 @@ func (o *Outboxes) Set(t *storage.Txn, r *Rule) error {
 	return nil
 }
 
-// Delete writes the waiting entries of a rule to the stream and deletes the rule. If they cannot be
-// written now, they are deleted with the rule. If too many entries wait for that, Delete returns
-// ErrWaiting, and the caller should retry later. It returns false if there is no rule of that name.
-// The transaction has all shards locked.
+// Delete writes the waiting entries of a rule to the stream and deletes the rule. If the stream
+// cannot be written now, the entries are deleted with the rule. If there are too many entries to
+// write at once, Delete returns ErrWaiting, and the caller should retry later. It returns false if
+// there is no rule of that name. The transaction has all shards locked.
 func (o *Outboxes) Delete(t *storage.Txn, name string) (bool, error) {
 	r := o.rules.Load().named(name)
 	if r == nil {
@@ -408,7 +409,7 @@ type State struct {
 	Written int64 // entries, since the start
 	Waiting int64 // entries that are not in the stream yet
 	Oldest  int64 // the first deadline of those, in Unix ms; 0: none waits
-	// Entries that MAXLEN took before all groups had acknowledged them, since the start.
+	// Entries that MAXLEN has trimmed before all groups had acknowledged them, since the start.
 	Lost    int64
 	Failure string // why the stream cannot be written; "": it can
 	Full    bool   // writes are refused
@@ -439,7 +440,7 @@ func (o *Outboxes) List() (list []State) {
 	return list
 }
 
-// Totals are of all rules.
+// Totals are sums over all rules.
 type Totals struct {
 	Rules, Failing, Full   int64 // how many there are, cannot write their streams, refuse writes
 	Written, Waiting, Lost int64

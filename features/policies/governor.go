@@ -11,7 +11,7 @@ import (
 	"keyp/ttl"
 )
 
-// governor applies the policies of a set to what commands write and read.
+// governor applies the policies of a set to the keys that commands write and read.
 type governor struct {
 	*Set
 	clock clock.Clock

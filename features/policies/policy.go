@@ -42,8 +42,8 @@ type Policy struct {
 	Counts Counts
 	// literals is the number of bytes of Pattern that stand for themselves. NewSet counts them.
 	literals int
-	// Logged is when the policy's effect was last logged, as a reading of the clock's Mono; 0:
-	// never. Unlogged is how often the policy would have had an effect since.
+	// Logged is when the policy's effect was last logged, as a reading of the clock's Mono, or 0
+	// for never. Unlogged is how often the policy would have had an effect since then.
 	Logged, Unlogged atomic.Int64
 }
 

@@ -47,8 +47,8 @@ func (s *Set) databases() []int {
 	return dbs
 }
 
-// NewSet makes a set of policies. The policy with the most specific pattern goes before others,
-// then the one with the lower name.
+// NewSet makes a set of policies. In each database the policy with the most specific pattern comes
+// first. If two patterns are equally specific, the policy with the lower name comes first.
 func NewSet(all []*Policy) *Set {
 	s := &Set{byDB: map[int][]*Policy{}, count: len(all)}
 	for _, p := range all {

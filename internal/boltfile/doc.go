@@ -1,14 +1,14 @@
 // Package boltfile reads a file of bbolt without trusting a byte of it. bbolt itself maps the file
 // and follows every reference. If the file is damaged, bbolt faults, panics, or misses entries.
-// Here pages are read into memory, and every statement of a page is checked:
+// Here pages are read into memory, and everything in a page is checked:
 //
-//   - a page bears its own number, and has the kind that its place demands;
+//   - a page has its own number, and the kind that its place demands;
 //   - keys and values follow each other without a gap, as bbolt writes them, and end on the last of
 //     the pages that the page claims;
 //   - keys ascend. The first key of a page is the one that its parent has for it. The last key
-//     comes before the next key of the parent. So a walk notices a page that states too few
-//     entries, and a parent that refers to a wrong page. It reports damage where entries may be
-//     missing;
+//     comes before the next key of the parent. So a walk notices a page whose header has too low a
+//     number of entries, and a parent that refers to a wrong page. It reports damage where entries
+//     may be missing;
 //   - no tree is deeper than maxDepth, so a walk over pages that refer to each other in a circle
 //     ends.
 //

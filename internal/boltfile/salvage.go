@@ -58,8 +58,8 @@ func (s *Salvage) restore(id uint64, h *header, page *[]byte) bool {
 	return true
 }
 
-// further returns how many further pages the elements of a page need, of those elements that are
-// described in its first page.
+// further returns how many further pages the elements of a page need. It knows only the elements
+// that are described in the first page.
 func (s *Salvage) further(h *header, page []byte) uint64 {
 	end := 0
 	for i := range s.count(h.kind, page, h.count) {

@@ -53,9 +53,9 @@ func (f *File) bucket(e *element) (Tree, error) {
 var errEnough = errors.New("enough")
 
 // Each calls fn for the entries from a key on, in order; nil means from the first. It ends with the
-// first error of fn, which it returns. If bad is nil, the first *Damage ends it too. Otherwise bad
-// gets the damage and the walk continues with the remaining entries, which may be out of place. The
-// arguments of fn are valid during the call.
+// first error of fn, which it returns. If bad is nil, it also ends with the first *Damage.
+// Otherwise it passes damage to bad and continues with the remaining entries, which may be out of
+// place. The arguments of fn are valid during the call.
 func (t Tree) Each(from []byte, bad func(*Damage), fn func(key, value []byte) error) error {
 	return t.each(from, false, bad, func(e *element) error { return fn(e.key, e.value) })
 }
@@ -98,8 +98,8 @@ type level struct {
 	elements []element
 }
 
-// bound has what the parent records of a page: its first key, and the first key after it; nil where
-// the parent records nothing.
+// bound has the keys that the parent records for a page: its first key, and the first key after it.
+// A key is nil if the parent does not record it.
 type bound struct{ first, end []byte }
 
 // report passes damage to bad and returns nil. It returns the error if that ends the walk.

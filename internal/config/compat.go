@@ -147,8 +147,8 @@ func secretText(name string) option {
 	return option{name: name, group: groupCompat, kind: kindString, secret: true}
 }
 
-// fixedText returns a text option that CONFIG SET cannot change: it says where files are or what is
-// allowed.
+// fixedText returns a text option that CONFIG SET cannot change, because it says where files are or
+// what is allowed.
 func fixedText(name, alias, def string) option {
 	return option{name: name, alias: alias, group: groupCompat, kind: kindString,
 		def: def, fixed: true}

@@ -160,8 +160,8 @@ func parseLine(line []byte) (directive, error) {
 	return d, nil
 }
 
-// named returns a word that stands where a name should, shortened so that it may be printed. It
-// cuts the word at the first character that no name has, since a password may follow, as in
+// named returns a word that is in the place of a name, shortened so that it may be printed. It cuts
+// the word at the first character that no name has, since a password may follow, as in
 // requirepass=secret.
 func named(word string) string {
 	word = withoutPassword(word)

@@ -20,12 +20,13 @@ var (
 // envPrefix starts the names of environment variables: KEYP_MAXMEMORY.
 const envPrefix = "KEYP_"
 
-// Load reads the defaults, then the files that args names ("-": stdin), then env ("NAME=value"
-// each), then the options in args. Later values win. args are without the program's name.
+// Load reads the defaults, then the files that args names ("-" is stdin), then env ("NAME=value"
+// each), then the options in args. Later values win. args does not have the program's name.
 //
 // If the command line cannot be read, Load returns only an error. Other errors are Mistakes, which
-// name the file and line, the variable or the argument. With them Load returns what it has
-// understood, for further checks. A wrong value is no mistake if a later source replaces it.
+// name the file and line, the variable or the argument. Together with Mistakes, Load returns the
+// options that it has understood, for further checks. A wrong value is no mistake if a later source
+// replaces it.
 func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	c := New()
 	files, given, err := splitCommandLine(args)

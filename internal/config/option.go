@@ -37,7 +37,8 @@ type option struct {
 	fixed bool // CONFIG SET may not change it
 	// secret: its value is a password, which no log or list of commands shows.
 	secret bool
-	// valid returns an error for a text that is not allowed; nil: all are.
+	// valid returns an error for a text that is not allowed. If valid is nil, all texts are
+	// allowed.
 	valid func(text string) error
 	// only is the one value that is supported, and why is the reason.
 	only string
@@ -46,8 +47,8 @@ type option struct {
 	tolerate bool
 	// parse reads the words of a kindCustom option. old is the value that they add to.
 	parse func(old value, words []string) (value, error)
-	// lines returns the lines of a kindCustom option in the file, without its name; nil: its
-	// text.
+	// lines returns the lines of a kindCustom option in the file, without its name. If lines is
+	// nil, the only line is the option's text.
 	lines func(v value) []string
 	// accumulate: each line of the file adds to the ones before it.
 	accumulate bool

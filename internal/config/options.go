@@ -29,7 +29,7 @@ const (
 	maxClockOffset = 10 * 365 * 24 * 3600 * 1000 // ms
 )
 
-// options are those that Keyp acts on.
+// options are the options that Keyp acts on.
 var options = []option{
 	{name: "port", group: groupNetwork, kind: kindInt, def: "6379", max: 65535, fixed: true,
 		help: "TCP port; 0: none"},

@@ -89,7 +89,7 @@ func NewServer(conn net.Conn) (*Server, error) {
 	return s, nil
 }
 
-// Size returns how many keys there were when NewServer asked.
+// Size returns the number of keys at the time when NewServer asked for it.
 func (s *Server) Size() (n int64, _ error) {
 	for _, db := range s.dbs {
 		n += db.keys
@@ -125,7 +125,7 @@ func (s *Server) Rules() (rules []Rule, err error) {
 	return rules, nil
 }
 
-// Each implements Source. It visits each key that exists from beginning to end.
+// Each implements Source. It visits each key that exists during the whole export.
 func (s *Server) Each(ctx context.Context, visit func(*Key) error) error {
 	for _, db := range s.dbs {
 		if _, err := s.ask("SELECT", strconv.Itoa(db.number)); err != nil {

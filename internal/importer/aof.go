@@ -56,8 +56,8 @@ func (c *commands) number(mark byte, least int64) (int64, error) {
 	return n, nil
 }
 
-// next appends the arguments of the next command to args; it appends none at the end of the file.
-// After an error the position is the beginning of the command that has it.
+// next appends the arguments of the next command to args. At the end of the file it appends none.
+// After an error the position is the beginning of the command with the error.
 func (c *commands) next(args [][]byte) (_ [][]byte, err error) {
 	start := c.at
 	defer func() {

@@ -1,4 +1,4 @@
-// Package importer sends the contents of files of Redis and Valkey to a server: RDB files,
+// Package importer sends the contents of files of Redis and Valkey to a server. It reads RDB files,
 // append-only files, and the directories of append-only files that Redis writes since 7.0.
 //
 // Files are mapped into memory (source.go). So wrong lengths in a file cost no memory, and the
@@ -8,6 +8,6 @@
 //
 // Each value, including strings, is sent as RESTORE with the payload from the file, because a
 // server's policies do not apply to RESTORE. The commands of an append-only file are sent
-// unchanged. If the server refuses something or has no place for it, that is counted. The report
-// has the reason, and the first keys or commands concerned.
+// unchanged. The import counts the data that the server refuses or has no place for. The report has
+// the reasons, and the first keys or commands concerned.
 package importer

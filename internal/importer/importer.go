@@ -28,9 +28,9 @@ type Options struct {
 	// Conn is a connection to the server. If it is nil, nothing is sent, and the report says
 	// what would be imported.
 	Conn net.Conn
-	// DB is the only database to import, without libraries; AllDBs: all.
+	// DB is the only database to import; libraries are then left out. AllDBs means all databases.
 	DB int
-	// Match is a pattern that keys have to match, and libraries do not; empty: any.
+	// Match is a pattern that keys must match; libraries are then left out. Empty means all keys.
 	Match string
 	// Replace lets the import replace keys and libraries that exist on the server; otherwise they
 	// are refused.
@@ -41,8 +41,8 @@ type Options struct {
 	DryRun bool
 	// Allowed reports whether a command of an append-only file may be sent.
 	Allowed func(args [][]byte) bool
-	// Keys returns the keys that such a command names when it is sent while database db is
-	// selected; ok is false if they are not known.
+	// Keys returns the keys of a command that is sent while database db is selected. ok is false if
+	// the keys are not known.
 	Keys     func(args [][]byte, db int) (keys []Key, ok bool)
 	Clock    clock.Clock
 	Progress *progress.Meter

@@ -21,14 +21,14 @@ type Report struct {
 	Refused             Refusals
 	Torn                int64 // bytes at the end that Redis would cut off
 	TornFile            string
-	// LeftOut counts what was not chosen: keys, commands about keys, and libraries.
+	// LeftOut counts keys, commands about keys, and libraries that were not chosen.
 	LeftOut int64
 	// NotSaid: the server has everything, but it is too old for WAITAOF. So it is unknown
 	// whether the data is on disk.
 	NotSaid bool
 }
 
-// without subtracts what the server has refused, and adds the reasons.
+// without subtracts the counts of data that the server has refused, and adds the reasons.
 func (r *Report) without(refused *Report) {
 	r.Refused = append(r.Refused, refused.Refused...)
 	r.Keys -= refused.Keys

@@ -34,10 +34,10 @@ type cursor struct {
 	// short is set when the first error is that the bytes end too early.
 	short bool
 
-	// room holds strings that are not in the payload byte for byte, such as packed ones. It is
-	// reused for each element.
+	// room has space for strings that are not in the payload byte for byte, such as packed ones. It
+	// is used again for each element.
 	room []byte
-	// blobRoom does the same for blobs, and is reused for each of them.
+	// blobRoom is the same for blobs, and is used again for each blob.
 	blobRoom []byte
 }
 

@@ -153,7 +153,8 @@ func (p *packer) match(s []byte, i int) (from, n int) {
 	if i-from > lzfMaxDistance || s[from] != s[i] || s[from+1] != s[i+1] || s[from+2] != s[i+2] {
 		return 0, 0
 	}
-	// Redis leaves the last two bytes out, unless it gets there within its first steps.
+	// As in Redis, a match does not include the last two bytes, unless the first steps of the
+	// comparison reach them.
 	most := min(max(len(s)-i-2, 3), lzfMaxMatch)
 	if most > 16 {
 		most = max(most, 19)

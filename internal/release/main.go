@@ -129,7 +129,7 @@ func (s source) build(system, machine, to string) error {
 	return nil
 }
 
-// stage puts the other files of the archive beside the program.
+// stage puts the other files of the archive into the directory of the program.
 func (s source) stage(dir string) error {
 	if err := stageTexts(".", dir); err != nil {
 		return err

@@ -75,8 +75,8 @@ func (d *directory) crash(rng *rand.Rand) map[string]*inode {
 	return names
 }
 
-// crash returns contents that the file may have after the crash. Each sector contains the first few
-// changes since the last sync, a random number of them, and so does the size.
+// crash returns contents that the file may have after the crash. Each sector contains a random
+// number of the changes since the last sync, the earliest ones. The same is true for the size.
 func (n *inode) crash(rng *rand.Rand) []byte {
 	if len(n.pending) == 0 {
 		return slices.Clone(n.durable)

@@ -7,9 +7,9 @@
 //     subset of the 512-byte sectors written may have arrived, in any order; a
 //     single sector is never mixed.
 //   - The size of a file is on disk once Sync has returned.
-//   - Names (Create, Remove, Rename, MkdirAll) are on disk once SyncDir of their
-//     directory has returned. Until then each may be undone, that of a directory with
-//     all that is in it. Rename is atomic.
+//   - Names (Create, Remove, Rename, MkdirAll) are on disk once SyncDir of their directory has
+//     returned. Until then each operation may be undone. If the creation of a directory is undone,
+//     all that is in the directory is lost, too. Rename is atomic.
 //   - After a failed Sync it is unknown which bytes arrived. The caller must not call Sync
 //     again: the kernel may have dropped the pages and would report success. If a signal
 //     interrupts a sync, Sync retries it, because that is no failure.
@@ -23,8 +23,8 @@ import (
 // ErrLocked is returned if another process, or another handle of this one, has the lock.
 var ErrLocked = errors.New("vfs: already locked")
 
-// File is an open file. Reads and writes at distinct offsets may run at the same
-// time, and beside Sync. No method may run beside or after Close.
+// File is an open file. Reads and writes at distinct offsets may run at the same time, also during
+// Sync. No method may be called during or after Close.
 type File interface {
 	io.ReaderAt
 	io.WriterAt

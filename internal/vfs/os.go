@@ -81,8 +81,8 @@ func (osFS) Free(dir string) (uint64, error) {
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
 
-// osFile keeps the descriptor beside the file, so that a sync on the hot path
-// costs one system call and no closure.
+// osFile keeps the descriptor together with the file, so that a sync on the hot path costs one
+// system call and no closure.
 type osFile struct {
 	*os.File
 	fd int

@@ -19,7 +19,7 @@ func (L *State) slowArithmetic(co *Coroutine, f *frame, pc int, i instruction, b
 	return f, r
 }
 
-// prepareLoop converts a loop's bounds to numbers, and takes one step back.
+// prepareLoop converts a loop's bounds to numbers, and subtracts one step from the initial value.
 func (L *State) prepareLoop(r *registers, a int) {
 	for j, what := range [...]string{"initial value", "limit", "step"} {
 		n, ok := L.ToNumber(r[a+j])

@@ -25,12 +25,12 @@ const (
 	// lookInterval is how often the archiver looks whether there is something to do, in
 	// milliseconds.
 	lookInterval = 500
-	// longestPause is how long the archiver waits after an error, in milliseconds: each time twice
-	// as long, up to that.
+	// longestPause is the longest time for which the archiver waits after an error, in
+	// milliseconds. It waits twice as long after each further error, up to that.
 	longestPause = 10_000
 	// logInterval is how often errors that differ are logged.
 	logInterval = time.Minute
-	// closePatience is how long Close archives what is left.
+	// closePatience is how long Close may take to archive the rest of the log.
 	closePatience = 10 * time.Second
 	// RunLimit is how long a command may run until that counts as a failure.
 	RunLimit = 5 * time.Minute
@@ -87,11 +87,11 @@ type Options struct {
 	// once there is a durable copy. It may get the same file again.
 	Dir string
 	Run func(ctx context.Context, path string) error
-	// Timeout returns how long a batch may be durable and not archived.
+	// Timeout returns how long a durable batch may stay without being archived.
 	Timeout func() time.Duration
 	Clock   clock.Clock
 	Logger  *slog.Logger
-	// Directory is State's.
+	// Directory is the value for State.Directory.
 	Directory string
 	// NoBackground starts no goroutine: the caller calls Round.
 	NoBackground bool
@@ -134,7 +134,8 @@ type Status struct {
 	// Files and Bytes are how many were archived since the start. Failures is how often that
 	// failed, and Holes how often a part of the log was lost for the archive.
 	Files, Bytes, Failures, Holes int64
-	// Last is when a file was archived last, or nothing was left for one, in Unix ms; 0: never.
+	// Last is the last time when a file was archived or nothing was left to archive, in Unix ms; 0:
+	// never.
 	Last int64
 	// Err is why the last attempt failed; nil: it did not. A command that runs for longer than
 	// RunLimit has failed.
@@ -252,8 +253,8 @@ func pauseAfter(err error, last int64) int64 {
 	return min(max(2*last, lookInterval), longestPause)
 }
 
-// Close archives what is left that is synced, as far as it can in closePatience, and ends. The log
-// is still open.
+// Close archives the rest of the log that is synced, or as much of it as it can in closePatience,
+// and ends. The log must still be open.
 func (a *Archiver) Close() {
 	a.stop()
 	<-a.ended
@@ -370,8 +371,8 @@ func (a *Archiver) archive(now bool) error {
 // for it. A power failure, or another leader, may take back later batches.
 func (a *Archiver) settled() uint64 { return min(a.o.Log.Durable(), a.o.Log.Synced()) }
 
-// begin starts an archive at the present begin of the log: there is no archive yet, or the log has
-// lost the next batches.
+// begin starts an archive at the present begin of the log. It is called if there is no archive yet,
+// or if the log has lost the next batches.
 func (a *Archiver) begin() error {
 	start := a.o.Log.Begin()
 	files, _, err := filesOf(Dir(a.o.FS, a.o.Dir), a.round.History)
@@ -409,7 +410,8 @@ func (a *Archiver) GiveUp() {
 	}
 }
 
-// file makes the next file, of the log up to end at most, once that is settled.
+// file waits until the log has settled up to end, and makes the next file, which contains the log
+// up to end at most.
 func (a *Archiver) file(end uint64) error {
 	if err := a.o.Log.Settled(a.ctx, end); err != nil {
 		return err
@@ -504,8 +506,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// adopt uses a next file that exists already: the process ended before it noted the file. The file
-// must have the same batches as the log, which is settled up to end.
+// adopt uses the next file if it exists already, because the process ended before it noted the
+// file. The file must have the same batches as the log, which is settled up to end.
 func (a *Archiver) adopt(path string,
 	end uint64) (through uint64, sum string, size int64, err error) {
 	f, err := a.o.FS.Open(path)

@@ -87,9 +87,10 @@ func filesOf(from Files, history string) (files []start, others int, err error) 
 	return files, len(seen) - 1, nil
 }
 
-// Open returns a Chain of the batches after a position in the log of a history. It also has a part
-// before: the batch that ends there, unless the archive begins with the next one. The error is
-// ErrHole if the archive does not have that.
+// Open returns a Chain of the batches after a position in the log of a history. The Chain begins
+// with an earlier batch, at the latest with the one that ends at the position, unless the archive
+// begins with the next one. The error is ErrHole if the archive begins later, or has nothing of the
+// history.
 func Open(from Files, history string, position uint64) (*Chain, error) {
 	files, others, err := filesOf(from, history)
 	if err != nil {

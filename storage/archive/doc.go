@@ -12,7 +12,7 @@
 // name when all of it is on disk, and does not change after that. Each file contains the checksum
 // of all files before it. So a file does not fit if an earlier file is missing or belongs to
 // another log. Nor does it fit if an earlier file was written by a copy of this data directory that
-// went its own way.
+// was used separately.
 //
 // The data directory records up to where the log is archived (State). The log keeps what is not
 // archived yet (wal.Hold).

@@ -30,8 +30,8 @@ func bad(format string, args ...any) error {
 const (
 	// maxHeader bounds a header, in bytes.
 	maxHeader = 4096
-	// readStep is how much of a batch is read before memory is taken for the next part: its length
-	// may be damaged.
+	// readStep is how many bytes of a batch are read before memory is taken for the next ones,
+	// since the length of the batch may be damaged.
 	readStep = 1 << 20
 )
 

@@ -105,8 +105,8 @@ func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, 
 		case lsn == position:
 			proven = j.read && SumOf(pieces) == j.last
 		case lsn > position && before == position && !proven:
-			// The archive begins here: its first file must name the sum of the other
-			// one's files.
+			// The archive begins here: its first file must name the sum of the files of the other
+			// archive.
 			proven = j.chain.sum != "" && chain.r.Header.Previous == j.chain.sum
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // State says how far the log is archived.
 type State struct {
 	History string `json:"history"`
-	// Through is the LSN up to which it is, and Sum the sum of all files up to there.
+	// Through is the LSN up to which the log is archived, and Sum is the sum of all files up to
+	// there.
 	Through uint64 `json:"through"`
 	Sum     string `json:"sum"`
 	// Off is the end of the log when the server started without its archive; 0: it has not done
@@ -34,11 +35,11 @@ type Span struct {
 	To   uint64 `json:"to"`
 }
 
-// maxSpans bounds how many spans there are; the first ones become one then.
+// maxSpans is the largest number of spans. If there are more, the first ones are joined to one.
 const maxSpans = 32
 
-// on returns the state when archiving goes on. The log has times after the position timed: batches
-// that were written before without an archive have none.
+// on returns the state with which archiving continues. The log has times after the position timed.
+// Batches that were written before, without an archive, have none.
 func (s State) on(history string, timed uint64) State {
 	if s.History != history { // there is no archive of this log yet
 		s = State{History: history}
@@ -71,7 +72,8 @@ func Off(fsys vfs.FS, dir, history string, end uint64) (bool, error) {
 	return true, state.save(fsys, dir)
 }
 
-// moved reports whether the directory is another one than that of which the log was archived.
+// moved reports whether the data directory is another one than the directory whose log was
+// archived.
 func (s *State) moved(o *Options) bool {
 	return s.History == o.Log.History() && s.Directory != "" && o.Directory != "" &&
 		s.Directory != o.Directory

@@ -19,8 +19,8 @@
 // A Record contains what a start needs: by how much the store's time is ahead of boot time (lead),
 // and for which run of the machine. So a start on the same run of the machine sees a step that came
 // while the server was down, however long that was. After a restart of the machine nothing
-// distinguishes a step from the time for which it was off. Then the store takes the wall clock as
-// it is. If the guard was on, it continues from the guarded time in the record instead.
+// distinguishes a step from the time for which the machine was off. Then the store takes the wall
+// clock as it is. If the guard was on, it continues from the guarded time in the record instead.
 //
 // The store decides when the guard ends, and what that changes (storage/guard.go).
 package clockguard
@@ -120,8 +120,8 @@ func (g *Guard) goOn(found Record) {
 	g.since.Store(found.since)
 }
 
-// Succeed is called when the store becomes a leader's. If the time of the previous leader was
-// guarded, as its record says, this one's is guarded, too.
+// Succeed is called when the store becomes a leader's. If the record of the previous leader says
+// that its time was guarded, the time of this leader is guarded, too.
 func (g *Guard) Succeed(found Record) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -26,8 +26,8 @@ import (
 // the directory no checkpoint can have released a log segment that the old one needs. An unfinished
 // copy never has the name keyp.db, and the next start removes it.
 const (
-	// compactFill leaves room for a few more entries on each page; full ones would all be split by
-	// the next checkpoint.
+	// compactFill leaves room for a few more entries on each page. The next checkpoint would split
+	// all pages that are full.
 	compactFill = 0.9
 	// compactGrowth is the step in which the copy grows; bbolt's default of 16 MB would stay unused
 	// in it.
@@ -38,9 +38,9 @@ const (
 	proveStep = 50_000
 )
 
-// Compact writes a compact copy of the data file beside it, and returns its length in bytes. It
-// calls at after each piece of work; an error of at ends it. The caller removes the copy, or calls
-// Replace.
+// Compact writes a compact copy of the data file to the same directory, and returns its length in
+// bytes. It calls at after each piece of work; an error of at ends it. The caller removes the copy,
+// or calls Replace.
 func (f *File) Compact(at func(Step) error) (size int64, err error) {
 	path := filepath.Join(f.o.Dir, CompactName)
 	if err := removeFile(path); err != nil {
@@ -175,9 +175,10 @@ func (c *compaction) put(name []byte, batch []copied) error {
 	return c.at(StepBatch)
 }
 
-// prove reads the new file: it has every entry that was copied, all checksums match, each slot has
-// the number of keys and the digest of its entry, and records and ttl have the same deadlines.
-// Check compares with memory too, but takes memory for all keys at once.
+// prove reads the new file. It checks that the file has every entry that was copied, and that all
+// checksums match. It checks that each slot has the number of keys and the digest that its entry
+// gives, and that the records and the bucket ttl have the same deadlines. Check compares with
+// memory too, but takes memory for all keys at once.
 func (c *compaction) prove(tx *bolt.Tx) error {
 	p := proof{c: c, tx: tx, seed: maphash.MakeSeed(), slots: map[string]format.SlotEntry{}}
 	err := errors.Join(

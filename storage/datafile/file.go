@@ -45,7 +45,7 @@ import (
 // file.
 var ErrUncertain = errors.New("it is not known whether the data file has the last transaction; the log has it, and the next start finds out")
 
-// errStuck is the error of a file of which bbolt keeps the locks.
+// errStuck is the error of a file whose locks bbolt does not release any more.
 var errStuck = fmt.Errorf("%w: meta pages of the data file, which can be used no more",
 	format.ErrCorrupt)
 
@@ -61,7 +61,7 @@ type Options struct {
 	Progress    *progress.Meter // nil: no progress is shown
 	// Fail is called if the file can be used no more.
 	Fail func(error)
-	// Pause waits for a time beside clients; nil: there are none to wait for.
+	// Pause waits for a time, so that clients can use the disk; nil: there are no clients.
 	Pause func(context.Context, time.Duration)
 
 	// For tests. Both may be nil.
@@ -69,8 +69,9 @@ type Options struct {
 	OnFile func(path string, file Writer) Writer // returns what to write to instead of file
 }
 
-// Step is a moment at which a test may look at a data file or interrupt the work on it. It is of
-// the goroutine that does the work, which has no lock but the caller's. An error ends the work.
+// Step is a moment at which a test may look at a data file or interrupt the work on it. The
+// goroutine that does the work comes to it without locks, except for those of the caller. An error
+// ends the work.
 type Step string
 
 // The steps of writing a data file, of a compaction, and of sending and receiving a snapshot.
@@ -88,7 +89,7 @@ const (
 	StepReplaced Step = "replaced" // the store uses it
 
 	StepPiece Step = "piece" // a piece of a snapshot was read, or written
-	// What was received has the data file's name, which may not be durable yet.
+	// The received file has the data file's name, which may not be durable yet.
 	StepTaken Step = "taken"
 )
 
@@ -168,10 +169,10 @@ func (f *File) View(fn func(*bolt.Tx) error) error {
 	return f.transact(f.mu.db.View, fn)
 }
 
-// transact runs fn in a transaction by run, View or Update of the data file, guarded as
-// recoverFault does. If bbolt panics over a damaged meta page while it begins or rolls back a
-// transaction, it keeps its locks. Later users of the file would wait for ever, so the store fails
-// then.
+// transact runs fn in a transaction by run, which is View or Update of the data file. Faults become
+// errors, as in recoverFault. If bbolt panics over a damaged meta page while it begins or rolls
+// back a transaction, it keeps its locks. Later users of the file would wait for ever, so the store
+// fails then.
 func (f *File) transact(run func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
 	if f.stuck.Load() {
 		return errStuck
@@ -257,8 +258,8 @@ func (f *File) GiveBack() error {
 }
 
 // Secure makes the data file's present content and its name durable. It writes the meta pages
-// again, since a sync does nothing for a page whose last sync has failed; the pages that they lead
-// to were synced before the meta page was written.
+// again, because a sync does nothing for a page whose last sync has failed. The pages that the meta
+// pages lead to were synced before the meta pages were written.
 func (f *File) Secure() error { return vfs.Uninterrupted(f.secure) }
 
 func (f *File) secure() error {
@@ -304,7 +305,7 @@ func (f *File) syncPath() error {
 }
 
 // updateNew runs fn in a write transaction of a file that is not in use yet and is thrown away on
-// failure. fn runs again if a signal interrupts the commit, which may have happened all the same.
+// failure. If a signal interrupts the commit, fn runs again, although the commit may have happened.
 func updateNew(db *bolt.DB, fn func(*bolt.Tx) error) error {
 	return vfs.Uninterrupted(func() error { return db.Update(fn) })
 }

@@ -56,8 +56,8 @@ func (f *File) Tidy() (exists bool, err error) {
 	return true, err
 }
 
-// Open opens the data file and reads its meta bucket, of any format version. Before that it proves
-// what bbolt believes: the meta pages and the list of free pages.
+// Open opens the data file and reads its meta bucket, of any format version. Before that it
+// verifies what bbolt relies on: the meta pages and the list of free pages.
 func (f *File) Open() (m Meta, err error) {
 	if err := f.prove(f.Path()); err != nil {
 		return m, err

@@ -24,7 +24,6 @@ import (
 //     and the next checkpoint applies the changes before it writes anything else.
 //   - ttl may have outdated entries: of keys that are gone, or have another deadline or none. So
 //     its readers look at the key's record, too.
-//     its readers look at the key's record, too.
 const (
 	// pendingValue is the length of a value of pending.
 	pendingValue = 128 << 10
@@ -43,8 +42,8 @@ type Changes struct {
 // Reset removes all changes.
 func (d *Changes) Reset() { d.used = 0 }
 
-// Add notes that the entry of the key at at moves from old's deadline to new's, and returns whether
-// that changes anything.
+// Add notes that the entry of a key in ttl moves from the deadline of old to that of new, and
+// returns whether that changes anything. at is the key's place in the bucket values.
 func (d *Changes) Add(at []byte, old, new format.Times) bool {
 	if old.Due()|new.Due() == 0 || old.SameEntry(new) {
 		return false

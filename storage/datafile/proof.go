@@ -20,10 +20,10 @@ import (
 //
 //   - Before bbolt maps the file, its meta pages and its list of free pages are read
 //     (File.prove): with a damaged list bbolt would overwrite pages in use.
-//  - While the log is replayed, the branch pages, about a hundredth of the file, are read
-//    (boltfile.Prove). This proves that they lead to no free page, and to no page that is also
-//    elsewhere in a tree. So a look-up never ends in an old copy of a page. If a branch page is
-//    damaged, the start fails.
+//   - While the log is replayed, the branch pages, about a hundredth of the file, are read
+//     (boltfile.Prove). This proves that they lead to no free page, and to no page that is also
+//     elsewhere in a tree. So a look-up never ends in an old copy of a page. If a branch page is
+//     damaged, the start fails.
 //   - The buckets meta, slots and garbage are read whole at the start. Every entry has a checksum,
 //     and the start fails if one is damaged: these buckets say what data the file must have.
 //   - The checksum of a record proves the record that a look-up finds. If a look-up finds no
@@ -37,8 +37,8 @@ import (
 //   - The end of a checkpoint is committed twice before the log lets its segments go, so
 //     that both meta pages lead to it.
 
-// prove checks the data file before bbolt opens it. One damaged meta page is no error: the
-// other one is as good: the last transaction of each checkpoint is committed twice.
+// prove checks the data file before bbolt opens it. One damaged meta page is no error: the other
+// one is as good, because the last transaction of each checkpoint is committed twice.
 func (f *File) prove(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *File) ProveTree() error {
 }
 
 // memory is bbolt's mapping of the data file, valid during a transaction. A read may fault, so it
-// is for guarded transactions.
+// is for transactions that recoverFault runs.
 type memory []byte
 
 func mapped(tx *bolt.Tx) memory {

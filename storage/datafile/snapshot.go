@@ -44,7 +44,8 @@ type Snapshot struct {
 
 	f  *File
 	tx *bolt.Tx
-	// Both meta pages of the transaction's state; the file's own are of later ones soon.
+	// Both meta pages of the transaction's state. The meta pages in the file soon belong to later
+	// transactions.
 	metas []byte
 	free  []uint64
 	file  io.ReaderAt

@@ -245,7 +245,7 @@ func (m *Image) Stored() uint64 {
 	return m.ID
 }
 
-// Elements returns the number of elements that the record states. It returns -1 if that number is
+// Elements returns the number of elements, as it is in the record. It returns -1 if that number is
 // damaged. It is only for a value whose elements are stored in the bucket elements.
 func (m *Image) Elements() int {
 	want := Fields{Rest: m.Payload}

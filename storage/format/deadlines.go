@@ -65,7 +65,7 @@ func (d *Deadlines) add(at, v []byte) {
 }
 
 // Repair sets the times of an image, whose place in values is at, from ttl or from its corrected
-// record. It returns false if neither states when the key is due.
+// record. It returns false if neither says when the key is due.
 func (d *Deadlines) Repair(at []byte, im *Image) bool {
 	found, asked := d.Of[string(at)]
 	sound := asked && !d.Doubt && len(found) <= 1

@@ -14,11 +14,11 @@
 //	garbage   what is left to delete → check        (garbage.go)
 //	pending   number → changes of ttl to be made    (pending.go)
 //
-// space is the id of a keyspace. Each database has one, and a new one after FLUSHDB; SWAPDB
-// exchanges them. A name is a byte 0 and the key, or a byte 1 and the SHA-256 of a key too long for
-// bbolt; then the record has the key. hash is the
-// leading 32 bits of the key's hash. An element too long for bbolt has its head and the SHA-256 of
-// all of it as its key, and its tail before its value. Integers in keys are big-endian.
+// space is the id of a keyspace. Each database has a keyspace, and gets a new one after FLUSHDB;
+// SWAPDB exchanges the keyspaces of two databases. A name is a byte 0 and the key, or a byte 1 and
+// the SHA-256 of a key too long for bbolt; then the record has the key. hash is the leading 32 bits
+// of the key's hash. An element too long for bbolt has its head and the SHA-256 of all of it as its
+// key, and its tail before its value. Integers in keys are big-endian.
 //
 //	record  0       4       8      9
 //	       ┌───────┬───────┬──────┬──────┬──────────┬─────────┬───────────┬──────────────┬────────┐

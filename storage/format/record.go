@@ -253,8 +253,8 @@ func (r *Record) element(f *Fields) {
 	}
 }
 
-// BatchTime returns the time that a batch states at its beginning. It is also the time of the
-// batches after it.
+// BatchTime returns the time in the record with which a batch begins; ok is false if the batch does
+// not begin with a time. The time is also that of the batches after it.
 func BatchTime(batch []byte) (ms int64, ok bool) {
 	if len(batch) == 0 || batch[0] != RecTime {
 		return 0, false

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// Limit is the value of a key with rate limits (KEYP.LIMIT). A call names several limits in a list;
-// the value has the state of each by its place in that list: what the limit has admitted. The value
-// also has the reservations, which count until they are confirmed, returned or due.
+// Limit is the value of a key with rate limits (KEYP.LIMIT). A call names several limits in a list.
+// The value stores how much each limit has admitted, by the limit's place in that list. It also
+// stores the reservations. A reservation counts until it is confirmed, returned or due.
 //
 //	element key        element value                                        deadline
 //	1 place            kind, numbers of the state (limitState)              none
@@ -23,7 +23,8 @@ type Limit struct {
 	held   *reservations // nil: there are none
 }
 
-// OneLimit is the memory of a value with one limit, as a part of another allocation.
+// OneLimit is the memory of a value with one limit. It can be a field of another struct, so that
+// the value needs no allocation of its own.
 type OneLimit struct {
 	limit Limit
 	room  [1]limitState
@@ -60,15 +61,15 @@ const MaxLimits = 16
 // MaxLimitID is the largest length of a reservation's id, in bytes.
 const MaxLimitID = 256
 
-// The bounds of numbers. With them no sum overflows; products have 128 bits. Bounded checks the
-// sums of elements from elsewhere.
+// These bounds of numbers make sure that no sum overflows; products have 128 bits. Bounded checks
+// the sums if elements do not come from this store.
 const (
 	MaxLimitCount = 1_000_000_000_000 // of a cost, a burst, a rate, a max
 	MaxLimitSpan  = 1_000_000_000_000 // ms
 	maxLimitTime  = 1<<58 - 1
 )
 
-// limitState has what one limit has admitted. The numbers are
+// limitState has the amounts that one limit has admitted. The numbers are
 //
 //	TOKENS          arrival, part, rate: the theoretical arrival time is arrival ms, and part/rate of one more
 //	WINDOW          span: for how long what was admitted counts, in ms
@@ -80,7 +81,7 @@ type limitState struct {
 	window  *admissions // of a WINDOW; nil: there are none
 }
 
-// numbersOf has for each kind how many numbers its state has.
+// numbersOf gives how many numbers the state of each kind has.
 var numbersOf = [...]int{LimitTokens: 3, LimitWindow: 1, LimitApprox: 4, LimitUntil: 2}
 
 // admissions are amounts by time, the oldest first.
@@ -221,7 +222,7 @@ func limitNumber(b []byte) (n int64, rest []byte, ok bool) {
 	return int64(v), b[size:], true
 }
 
-// state returns the state of a place. It creates the state if there is none.
+// state returns the state of the limit at a place. It creates the state if there is none.
 func (l *Limit) state(place int) *limitState {
 	for len(l.states) <= place {
 		l.states = append(l.states, limitState{})
@@ -262,9 +263,9 @@ func (l *Limit) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// Bounded reports whether the sums of what was admitted and of what is held are so small that no
-// further sum overflows. Admissions and reservations of this store keep them small. Elements from
-// elsewhere must be checked after each one.
+// Bounded reports whether the sum of the admissions and that of the reservations are so small that
+// no further sum overflows. Admissions and reservations of this store keep them small. For elements
+// from elsewhere, Bounded must be called after each element.
 func (l *Limit) Bounded() bool {
 	for i := range l.states {
 		if w := l.states[i].window; w != nil && w.sum > maxLimitTime {
@@ -307,7 +308,7 @@ func (l *Limit) Remove(elem []byte) {
 	}
 }
 
-// dropHeld drops the reservations if there are none left.
+// dropHeld sets held to nil if no reservation is left.
 func (l *Limit) dropHeld() {
 	if l.held != nil && l.held.Len() == 0 {
 		l.held = nil

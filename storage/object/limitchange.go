@@ -88,7 +88,8 @@ func (l *Limit) admit(i int, r *LimitRule, now, cost int64, changed *LimitChange
 	}
 }
 
-// maxLimitForgotten bounds how many old amounts an admission removes that no longer count.
+// maxLimitForgotten is the largest number of old amounts that an admission removes. These amounts
+// no longer count.
 const maxLimitForgotten = 1000
 
 func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *LimitChanges) {
@@ -122,7 +123,7 @@ func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *Limit
 	changed.add(key[:], admission{at, cost}.append(room[:0]))
 }
 
-// forget removes what a limit has admitted, because a limit of another kind takes its place.
+// forget removes all that a limit has admitted, because a limit of another kind takes its place.
 func (l *Limit) forget(i int, changed *LimitChanges) {
 	s := &l.states[i]
 	for _, e := range s.window.live() {

@@ -10,7 +10,7 @@ type LimitCount struct {
 	Whole    int64     // in how many ms nothing that was admitted counts any more
 }
 
-// Counts returns what the limits count now, by their places.
+// Counts returns the present counts of the limits, by their places.
 func (l *Limit) Counts(now int64) []LimitCount {
 	places := len(l.states)
 	if l.held != nil {

@@ -103,7 +103,7 @@ func (l *Limit) heldFor(i int) int64 {
 }
 
 // freeAt returns the first instant, from now on, at which limit number i has room for an amount, if
-// nothing else happens. The amount includes what is held.
+// nothing else happens. The amount must include the reservations.
 func (l *Limit) freeAt(i int, r *LimitRule, now, amount int64) int64 {
 	if amount > r.Count {
 		return never
@@ -124,7 +124,7 @@ func (l *Limit) freeAt(i int, r *LimitRule, now, amount int64) int64 {
 	}
 }
 
-// left returns how much room limit number i has now, without what is held.
+// left returns how much room limit number i has now. Reserved amounts do not count as room.
 func (l *Limit) left(i int, r *LimitRule, now int64) int64 {
 	s, held := l.place(i, r.Kind), l.heldFor(i)
 	if held >= r.Count {
@@ -145,8 +145,8 @@ func (l *Limit) left(i int, r *LimitRule, now int64) int64 {
 	}
 }
 
-// Left returns how much room limit number i has, and for how many ms what was admitted still
-// counts. Reservations do not count for the latter, because they end by themselves.
+// Left returns how much room limit number i has, and after how many ms none of the admitted amount
+// counts any more. Reservations do not count for the latter, because they end by themselves.
 func (l *Limit) Left(i int, r *LimitRule, now int64) (left, reset int64) {
 	s, at := l.place(i, r.Kind), now
 	switch r.Kind {
@@ -227,7 +227,7 @@ func (s *limitState) tokensLeft(r *LimitRule, now, held int64) int64 {
 	return int64(min(q, uint64(r.Count)))
 }
 
-// within returns what was admitted after an instant, and its sum.
+// within returns the admissions after an instant, and the sum of their amounts.
 func (s *limitState) within(after int64) (live []admission, sum int64) {
 	if s.window == nil {
 		return nil, 0
@@ -294,7 +294,8 @@ func (s *limitState) approxAt(r *LimitRule, now, amount int64) int64 {
 	return at((c.number+1)*r.Span, r.Count-amount, c.in)
 }
 
-// until returns the end of the window that is in force, and what it has admitted; 0, 0 if none is.
+// until returns the end of the window that is in force, and how much it has admitted; 0, 0 if no
+// window is in force.
 func (s *limitState) until(now int64) (end, used int64) {
 	if s.kind != LimitUntil || s.numbers[0] <= now {
 		return 0, 0
@@ -386,9 +387,9 @@ func (l *Limit) freeWithout(rules []LimitRule, now, cost, worst int64) int64 {
 	return worst
 }
 
-// windowEnd computes what windowAt does for several amounts, none of which is larger than the one
-// before. It continues where it was. The admissions after live have room beside the amount; sum is
-// their sum.
+// windowEnd does the computation of windowAt for several amounts, each not larger than the one
+// before. Each call of at continues where the previous one stopped. There is room for the amount
+// together with the admissions that at has removed from live. sum is the sum of these admissions.
 type windowEnd struct {
 	live []admission
 	sum  int64

@@ -117,8 +117,8 @@ func (t Type) Names(elem []byte) bool {
 	}
 }
 
-// Numbers reports whether elem, an element key of the type, is a number: those of list elements and
-// stream entries are. An added element's number is NumberStep after the one before.
+// Numbers reports whether elem, an element key of the type, is a number. This is so for list
+// elements and stream entries. The number of an added element is NumberStep after the one before.
 func (t Type) Numbers(elem []byte) bool {
 	return len(elem) == 8 && (t == TypeList || t == TypeStream)
 }

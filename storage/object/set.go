@@ -146,7 +146,7 @@ func (s *Set) Scan(cursor uint64, count int,
 	return 0
 }
 
-// Reserve prepares for a command that adds n members, of which first is the first. As in Redis, the
+// Reserve prepares for a command that adds n members; first is the first of them. As in Redis, the
 // set becomes large at once if n is too much for a small one, even if the members exist already.
 func (s *Set) Reserve(n int, first []byte) {
 	ints := s.ints()

@@ -16,7 +16,8 @@ import (
 // Methods that change the stream have a parameter changed, a function that may be nil. They call it
 // with the key of each element that they changed, added or removed, so that the caller can log it.
 // Add and TrimFirst do not call it for entries: they return their numbers. Elements have no
-// deadlines; those of entries of a stream with a maximum age follow from their ids (streamage.go).
+// deadlines. In a stream with a maximum age, the deadlines of entries follow from their ids
+// (streamage.go).
 type Stream struct {
 	runs      []*streamRun
 	allocated int // bytes of memory behind the runs
@@ -34,8 +35,8 @@ type Stream struct {
 	cold   *coldRuns // nil: no run is absent
 }
 
-// streamMeta is the metadata's element. last and next count where they do not follow from the last
-// entry.
+// streamMeta is the content of the metadata's element. last and next are used only if they are
+// above the values of the last entry (see LastID and next).
 type streamMeta struct {
 	last       StreamID
 	maxDeleted StreamID
@@ -100,7 +101,8 @@ func (s *Stream) next() int64 { return max(s.end, s.meta.next) }
 // Added returns how many entries were ever added.
 func (s *Stream) Added() uint64 { return uint64(s.next()) + s.meta.offset }
 
-// Nodes returns how many pieces of memory have the entries. Redis would have as many nodes.
+// Nodes returns in how many runs, each one piece of memory, the entries are. Redis would have as
+// many nodes.
 func (s *Stream) Nodes() int { return len(s.runs) }
 
 // First returns the id of the first entry; ok is false if there is none.
@@ -156,8 +158,8 @@ func (s *Stream) Range(from, to StreamID, reverse bool, fn func(StreamEntry) boo
 	s.forward(from, to, func(r *streamRun) (*runEntries, bool) { return s.entries(r), true }, fn)
 }
 
-// forward does what Range does without reverse, for a stream that has entries. It skips runs that
-// get does not return.
+// forward does what Range does without reverse, for a stream that has entries. It skips a run if
+// get returns false for it.
 func (s *Stream) forward(from, to StreamID, get func(*streamRun) (*runEntries, bool),
 	fn func(StreamEntry) bool) {
 	for _, r := range s.runs[s.runOf(from):] {

@@ -23,7 +23,7 @@ type RunSource interface {
 	// ReadRun visits the entries with numbers from first to last, in order, as the values of
 	// their elements. It returns the first error of fn. Several goroutines may call it.
 	ReadRun(first, last int64, fn func(number int64, val []byte) error) error
-	// Wrong returns the error for entries that are not what the stream has.
+	// Wrong returns an error with the value whose entries are missing or wrong.
 	Wrong(error) error
 }
 
@@ -304,9 +304,10 @@ func (s *Stream) EndRead(r *RunRead) bool {
 // more must read them one by one.
 const MostWanted = 256
 
-// Wanted appends to runs the first ordinals of absent runs. They are those with the first count
-// entries in a range, or all if count is negative. With reverse they are those with the last ones.
-// It marks the range as used, so nobody may have pinned the stream.
+// Wanted appends the first ordinals of absent runs to runs. It takes the runs with the first count
+// entries in a range, or with all entries in it if count is negative. With reverse it takes the
+// runs with the last count entries. It marks the range as used, so nobody may have pinned the
+// stream.
 func (s *Stream) Wanted(runs []int64, from, to StreamID, reverse bool, count int64) []int64 {
 	if s.cold == nil || s.live == 0 || from.Compare(to) > 0 {
 		return runs
@@ -332,7 +333,8 @@ func (s *Stream) Wanted(runs []int64, from, to StreamID, reverse bool, count int
 	return runs
 }
 
-// About counts the entries in a range until they are most or more. Absent runs count as a whole.
+// About counts the entries in a range. It stops when it has counted most entries or more. An absent
+// run counts as a whole.
 func (s *Stream) About(from, to StreamID, most int) (n int) {
 	if s.live == 0 || from.Compare(to) > 0 {
 		return 0

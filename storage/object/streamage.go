@@ -31,9 +31,10 @@ type aging struct {
 	age  int64
 	refs StreamRefs
 
-	// Every entry below from is pending in a group, or some group has not read it, unless its id is
-	// in released. There may be ids that are no longer entries, or pending again. So a group that
-	// reads on, or is removed, resets from; one that is added or goes back does not.
+	// An entry below from is pending in a group, or some group has not read it, unless its id is in
+	// released. released may also have ids of entries that are gone or pending again. So from is
+	// reset when a group reads further or is removed. It is not reset when a group is added or goes
+	// back.
 	from     StreamID
 	released sorted[StreamID]
 }
@@ -58,8 +59,8 @@ func (s *Stream) SetAge(ms int64, refs StreamRefs, changed Changed) {
 	s.metaChanged(was, changed)
 }
 
-// putMeta sets the metadata. If the age stays the same, so does what is known about acknowledged
-// entries.
+// putMeta sets the metadata. If the maximum age and its StreamRefs stay the same, putMeta keeps the
+// knowledge about acknowledged entries.
 func (s *Stream) putMeta(m streamMeta) {
 	if a, old := m.aging, s.meta.aging; a != nil && old != nil && a.age == old.age &&
 		a.refs == old.refs {
@@ -149,7 +150,7 @@ func (s *Stream) readByAll() StreamID {
 	return last
 }
 
-// Earliest returns the deadline of the first entry that may be removed then; 0 if there is none.
+// Earliest returns the first deadline at which an entry may be removed; 0 if there is none.
 func (s *Stream) Earliest() int64 {
 	if id, ok := s.firstToGo(); ok {
 		return s.Deadline(id)
@@ -157,8 +158,8 @@ func (s *Stream) Earliest() int64 {
 	return 0
 }
 
-// LenAt counts at most mostAged due entries. Where groups may keep entries, it looks at agedLooks
-// of them at most.
+// LenAt counts at most mostAged due entries. If groups may keep entries, it looks at agedLooks
+// entries at most.
 const (
 	mostAged  = 4096
 	agedLooks = 4 * mostAged
@@ -214,7 +215,7 @@ func (s *Stream) Due(now int64, limit int, fn func(elem, val []byte, deadline in
 	}})
 }
 
-// AgedLog says how Expire reports the entries that it removes. Each function may be nil.
+// AgedLog has the functions to which Expire reports the entries that it removes. Each may be nil.
 type AgedLog struct {
 	// Seen is called with each entry before Expire removes it. It is called with an entry that is
 	// not in memory only if Expire reads that entry anyway.
@@ -333,8 +334,8 @@ func (s *Stream) dropPending(id StreamID, changed Changed) {
 	})
 }
 
-// Deadlines visits the deadlines after after of entries that may be removed then. It visits them in
-// order and each once, until visit returns false.
+// Deadlines visits the deadlines later than after, of entries that may be removed at their
+// deadline. It visits them in order and each once, until visit returns false.
 func (s *Stream) Deadlines(after int64, visit func(deadline int64) bool) {
 	from, ok := s.firstToGo()
 	if !ok {

@@ -257,7 +257,8 @@ func (g *StreamGroup) unset(id StreamID) bool {
 	return ok
 }
 
-// unorder removes a pending entry from the order of time and, if owner is set, from its consumer's.
+// unorder removes a pending entry from the order of time. If owner is set, it also removes the
+// entry from the pending entries of its consumer.
 func (g *StreamGroup) unorder(p pendingItem, owner bool) {
 	g.byTime.remove(p.timed())
 	if p.consumer == 0 {

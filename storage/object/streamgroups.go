@@ -237,8 +237,8 @@ func (s *Stream) AckedByAll(id StreamID) bool {
 	return acked && !s.Referenced(id)
 }
 
-// CreateGroup adds a group. entries is how many entries it has read, -1 if that is not known, and
-// last is the last one's id. There must be no group of that name.
+// CreateGroup adds a group. entries is how many entries it has read, or -1 if that is not known.
+// last is the id of the last entry that it has read. There must be no group of that name.
 func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed Changed) {
 	s.Create(changed)
 	number := s.groups.all.free()
@@ -297,8 +297,8 @@ func (s *Stream) CreateConsumer(group, name []byte, now int64, changed Changed) 
 	return true
 }
 
-// DeleteConsumer removes a consumer with the entries that are pending at it, and returns how many
-// those were; ok is false if there was none of that name. The group must exist.
+// DeleteConsumer removes a consumer with its pending entries, and returns how many these were; ok
+// is false if there was no consumer of that name. The group must exist.
 func (s *Stream) DeleteConsumer(group, name []byte, changed Changed) (pending int, ok bool) {
 	g := s.Group(group)
 	c := g.Consumer(name)

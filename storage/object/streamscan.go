@@ -14,8 +14,8 @@ type bookmark struct {
 	id     StreamID
 }
 
-// The cursor of an element with a tag has the tag, and the numbers in the key or that of the
-// bookmark. The cursor of an entry is its key, which is above all others.
+// The cursor of an element with a tag consists of the tag, and of the numbers in the key or the
+// number of the bookmark. The cursor of an entry is its key, which is above all others.
 const (
 	cursorTag      = 60
 	cursorConsumer = 28

@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // Thresholds bound how large a value may be in its small form, which is one packed piece of memory
 // that is searched from its front. They are Redis's, with its defaults. A value that passes a
-// threshold takes its large form. Hashes, sets and sorted sets keep that until they are loaded
-// again; lists return when they have shrunk to half of the threshold.
+// threshold takes its large form. Hashes, sets and sorted sets keep the large form until they are
+// loaded again. A list returns to the small form when it has shrunk to half of the threshold.
 type Thresholds struct {
 	HashEntries, HashValue int // fields, bytes of a field or value
 	SetInts                int // members of a set of integers

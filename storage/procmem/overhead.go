@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// MaxMemory bounds the process's memory, and the store's accounts show only a part of that. The
+// MaxMemory bounds the process's memory, but the store counts only a part of that memory. The
 // overhead is the remainder: the runtime's own memory, gaps between blocks and between objects,
-// buffers of clients and of checkpoints, scripts. The keys may use less memory by the overhead.
+// buffers of clients and of checkpoints, scripts. The keys may use MaxMemory less the overhead.
 //
 // The process's memory includes an unknown amount of garbage. So the overhead is the minimum over
-// some seconds in which the garbage collector ran. Memory that is needed for a shorter time, as by
-// a short checkpoint, makes no keys leave memory.
+// some seconds in which the garbage collector ran. A shorter need for memory, for example by a
+// short checkpoint, does not make keys leave memory.
 
 // Overhead is the part of the process's memory that the accounts do not show. Its zero value knows
 // nothing yet.
@@ -35,8 +35,8 @@ const (
 	// overheadShare bounds the charged overhead, without the gaps between objects, to a part of
 	// MaxMemory: even a small MaxMemory has room for some keys.
 	overheadShare = 2
-	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which new values and
-	// copies close later: without a bound more and more keys would have to leave.
+	// gapShare bounds the part for the gaps. Keys that leave memory make more gaps, which new
+	// values and copies close later. Without a bound, more and more keys would have to leave.
 	gapShare = 8
 )
 
@@ -55,7 +55,7 @@ func (o *Overhead) Charge(m Memory, now time.Duration, used, limit int64) int64 
 	return min(least.bytes-least.gaps, limit/overheadShare) + min(least.gaps, limit/gapShare)
 }
 
-// Left notes that keys of so many bytes have left memory.
+// Left notes that keys with this many bytes have left memory.
 func (o *Overhead) Left(bytes int64) { o.current.left += bytes }
 
 // least returns the window that had the least overhead.

@@ -28,7 +28,7 @@ type Inspected struct {
 	storage.Recovered
 	Pages, Elements int64 // of the data file
 	Log             wal.Report
-	// Member: the directory belongs to a member of a group. Only the data file was checked, and
+	// Member: the directory belongs to a member of a group. Inspect has checked the data file, and
 	// whether the log is whole, but not the content of the log.
 	Member bool
 }
@@ -37,10 +37,11 @@ type Inspected struct {
 // thing that is wrong. No server may use the directory.
 //
 // It checks the pages of the data file, their trees and the list of free pages. It checks every
-// checksum, the counts and digests of slots, and whether ttl, with what is pending, agrees with the
-// records. It also checks that the log is whole up to its end. If all that is sound, it replays the
-// log in memory. Then it proves that data file, memory, counts and index agree, and looks for
-// elements that belong to no key (Prove). It does not replay the log of a member's directory.
+// checksum, and the counts and digests of slots. It checks whether the bucket ttl, together with
+// its pending changes, agrees with the records. It also checks that the log is whole up to its end.
+// If all that is sound, it replays the log in memory. Then it proves that data file, memory, counts
+// and index agree, and looks for elements that belong to no key (Prove). It does not replay the log
+// of a member's directory.
 //
 // The error says what could not be read at all.
 func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) {

@@ -17,8 +17,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// A log with gaps is applied as far as it is sound, before and after each gap. Records after a gap
-// describe changes to data that may also have changed in the gap. So only part of them is trusted:
+// The sound parts of a log with gaps are applied, those before and those after each gap. Records
+// after a gap describe changes to data that may also have changed in the gap. So only part of them
+// is trusted:
 //
 //   - A key is stated if a record after the last gap gives all of it: a string was set, a
 //     collection was created, the key was deleted, it got a stated value by RENAME, or its
@@ -33,11 +34,12 @@ import (
 //
 //   - Elements of a collection that was created in a gap. It begins empty, so that elements that
 //     were added later are saved. Pieces of a string that was created in a gap are not applied.
-//  - Keys of a database that was emptied in a gap, and filled again afterwards. The database got a
-//    new id in the gap, and the records of its new keys have only that id. So nobody knows which
-//    database they are of, and they come into a database of their own, after the others.
+//   - Keys of a database that was emptied in a gap, and filled again afterwards. The database got a
+//     new id in the gap, and the records of its new keys have only that id. So nobody knows to
+//     which database they belong. Repair puts them into a new database, after the others.
 
-// Nothing says whether a gap contained SWAPDB. If it did, the two databases are swapped.
+// Nothing shows whether a gap contained SWAPDB. If it did, the result has the contents of the two
+// databases exchanged.
 
 // oldLog is the log of a damaged directory.
 type oldLog struct {
@@ -54,9 +56,9 @@ type oldLog struct {
 	fresh  map[uint32]bool // keyspaces that a record has made
 	made   map[uint64]bool // values that a record has made
 
-	// lost are values that are damaged in the data file, by their present places. Values that
-	// the log sets or deletes are not lost. renamed finds those to which the log gives another
-	// key.
+	// lost are values that are damaged in the data file, by the keys that they have now. A value
+	// that the log sets or deletes is not lost. renamed finds a lost value to which the log gives
+	// another key.
 	lost    map[spot]*lostValue
 	renamed func(id uint64, typ object.Type) *lostValue
 
@@ -210,13 +212,13 @@ func (l *oldLog) note(r *format.Record) {
 	}
 }
 
-// knownWhole records that the log states all of a key, so nothing before matters.
+// knownWhole notes that the log has all of a key, so nothing before matters.
 func (l *oldLog) knownWhole(at spot) {
 	l.stated[at] = true
 	delete(l.doubts, at)
 }
 
-// changed records that a record states a part of a key, but not all.
+// changed notes that a record gives a part of a key, but not all of it.
 func (l *oldLog) changed(at spot, r *format.Record) {
 	lost := r.ID != 0 && l.isLost(r.ID)
 	switch {
@@ -233,11 +235,11 @@ func (l *oldLog) changed(at spot, r *format.Record) {
 	}
 }
 
-// isStated reports whether a key is as it was at the end, as far as that depends on the log.
+// isStated reports whether the log has everything that decides the final state of a key.
 func (l *oldLog) isStated(at spot) bool { return l.gaps == 0 || l.stated[at] || l.fresh[at.space] }
 
-// copyTo writes the log into a new directory, as far as it is sound. It rewrites batches that need
-// what a gap has lost. It returns the number of the first segment.
+// copyTo writes the sound parts of the log into a new directory. It rewrites batches that need
+// something that a gap has lost. It returns the number of the first segment.
 func (l *oldLog) copyTo(dir string, o *storage.Options) (first uint64, err error) {
 	log, err := newLog(dir, o)
 	if err != nil {

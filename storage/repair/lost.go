@@ -30,7 +30,7 @@ type lostValue struct {
 	left bool // some of its elements are left
 }
 
-// storedValue has what the data file contains of the elements of a value.
+// storedValue describes the elements of a value that the data file contains.
 type storedValue struct {
 	count   int
 	first   int64 // when its first element is due, 0: never
@@ -74,8 +74,8 @@ func (v *storedValue) isString() bool {
 	return v.last+1 == uint64(v.count) && v.short == 1 && v.length < object.ChunkSize
 }
 
-// notWhole returns what is lost of the value of a record that is stored by element; nil if nothing
-// is.
+// notWhole describes what is lost of the value of a record that is stored by element. It returns
+// nil if nothing is lost.
 func (sv *salvage) notWhole(im *format.Image) *lostValue {
 	v, n := sv.values[im.ID], im.Elements()
 	if !sv.damaged || v.count == n && (!v.damaged || im.Type == object.TypeString && v.isString()) {
@@ -94,9 +94,9 @@ func (sv *salvage) notWhole(im *format.Image) *lostValue {
 	return l
 }
 
-// renamed returns what is lost of a value to which the log gives another key. It returns nil if
-// nothing is lost as far as the data file shows. If no record names the value, it is unknown how
-// many elements it had.
+// renamed describes what is lost of a value to which the log gives another key. It returns nil if
+// the data file does not show a loss. If no record names the value, it is unknown how many elements
+// it had.
 func (sv *salvage) renamed(id uint64, typ object.Type) *lostValue {
 	v := sv.values[id]
 	if l := sv.partial[id]; l != nil || !sv.damaged || v != nil && v.named {
@@ -136,7 +136,7 @@ func (sv *salvage) followLost() error {
 	return nil
 }
 
-// reportLost reports the keys of lost values, except those that the log states.
+// reportLost reports the keys of lost values, except the keys that are stated (log.go).
 func (sv *salvage) reportLost(s *storage.Store) {
 	for _, at := range slices.SortedFunc(maps.Keys(sv.log.lost), spot.compare) {
 		l := sv.log.lost[at]

@@ -213,7 +213,8 @@ func (r *dataReader) times() {
 	}
 }
 
-// pending returns the entries of ttl that are still to be made (or removed: nil).
+// pending returns the changes of ttl that are still to be made: the new entries, or nil for an
+// entry that is to be removed.
 func (r *dataReader) pending() map[string][]byte {
 	var d format.Moves
 	r.each(format.BucketPending, func(k, v []byte) {

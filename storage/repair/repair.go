@@ -22,8 +22,8 @@ import (
 //  1. salvage.go makes a new data file from all sound records and elements of the old one. They
 //     are in its trees, or on pages that are cut off from the trees. Counts, digests and ttl are
 //     computed again from the records.
-//  2. The new directory is opened as usual, and the old log is replayed as far as it is sound,
-//     also after damage. log.go says which of its records are trusted.
+//  2. The new directory is opened as usual, and the sound parts of the old log are replayed, also
+//     those after damage. log.go says which of its records are trusted.
 //  3. A checkpoint writes the result into the new data file.
 //
 // Then the new directory gets its name.
@@ -52,9 +52,9 @@ type Repaired struct {
 	spaces                    []uint32 // by database number
 }
 
-// Stated reports whether a key is as it was at the end, as far as that depends on the log. This is
-// so if there was no gap, or if records after the last gap state all of the key. The database after
-// the last one is the server's own.
+// Stated reports whether the log has everything that decides the final state of a key. This is so
+// if there was no gap, or if records after the last gap give all of the key. The database after the
+// last one is the server's own.
 func (r Repaired) Stated(db int, name string) bool {
 	space := uint32(format.SystemSpace)
 	if db < len(r.spaces) {

@@ -35,8 +35,8 @@ type salvage struct {
 	elements  int64
 	values    map[uint64]*storedValue     // by id
 	slots     map[string]format.SlotEntry // of the new file
-	// missing and partial describe keys whose records are damaged or whose values are
-	// incomplete. missing has all of them, by their places in the bucket values.
+	// missing and partial describe keys whose records are damaged or whose values are incomplete.
+	// missing has all of them, by the keys of their entries in the bucket values.
 	missing map[string]*lostValue
 	partial map[uint64]*lostValue // those whose value ids are known, by these ids
 	due     format.Deadlines      // of records whose times are damaged
@@ -316,8 +316,8 @@ func (sv *salvage) repairTimes(at []byte, im *format.Image) {
 	}
 }
 
-// nameOf returns the name of a key from the place of its entry in bucket values. ok is false if the
-// place is damaged or has only a digest of the name.
+// nameOf returns the name of a key from the key of its entry in the bucket values. ok is false if
+// the entry's key is damaged or has only a digest of the name.
 func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
 	if len(at) <= format.PrefixLen || at[format.PrefixLen] != 0 {
 		return "", false

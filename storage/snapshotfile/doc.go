@@ -10,9 +10,9 @@
 //	record   'r' 1, length 4, position 8, CRC-32C 4, bytes
 //	end      'e' 1, pieces and records 4, bytes of them 8, CRC-32C 4
 //
-// Numbers are little-endian. Each CRC continues from the one before it, over everything between
-// that and itself. So a piece that is missing, repeated or misplaced is found, and only a stream
-// with its end is whole. Bytes that no piece covers are zeros.
+// Numbers are little-endian. Each CRC continues from the previous CRC, over everything between the
+// two. So a piece that is missing, repeated or misplaced is found, and only a stream with its end
+// is whole. Bytes that no piece covers are zeros.
 //
 // A stream contains all that is needed to verify it (Verify). So it may be kept in a file (Keep) or
 // sent over a connection.

@@ -21,9 +21,9 @@ type Header struct {
 	Size       int64 `json:"size"`
 	// Member: the data file belongs to a member of a group, whose log has one position for all.
 	Member bool `json:"member,omitempty"`
-	// Segment and Position are the place in the log from which on the data file needs it.
-	// Through is the position up to which it needs the log. Until all up to there is replayed,
-	// the data is not of one moment.
+	// Segment and Position are the place in the log from which on the data file needs the log.
+	// Through is the position up to which it needs the log. The data is not of one moment until all
+	// of the log up to there is replayed.
 	Segment  uint64 `json:"segment"`
 	Position uint64 `json:"position"`
 	Through  uint64 `json:"through"`

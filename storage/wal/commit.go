@@ -13,8 +13,9 @@ import (
 const everySecond = 1000
 
 // Commit makes all that was appended before it durable in the sense of the policy. If another
-// commit is about to do that, it waits for that one instead. It waits also while all prepared room
-// is used and there is no more (see Full). A caller that must not wait uses CommitAsync then.
+// commit is about to do that, Commit waits for the other commit instead. It also waits while all
+// prepared room is used and there is no more (see Full). A caller that must not wait uses
+// CommitAsync.
 func (l *Log) Commit() error {
 	if err := l.Err(); err != nil {
 		return err
@@ -113,9 +114,9 @@ func (l *Log) write(c *chunk) error {
 	return nil
 }
 
-// enter makes the prepared segment the present one, and waits for it if needed. The one before is
-// complete then and gets its last sync: under Always at once, so that a commit over many segments
-// does not pile up dirty pages. Otherwise the sync is in the background.
+// enter makes the prepared segment the current one. If none is prepared yet, it waits. The previous
+// segment is then complete and gets its last sync. Under Always the sync happens at once, so that a
+// commit over many segments does not pile up dirty pages. Otherwise it happens in the background.
 func (l *Log) enter(id identity, always bool) error {
 	if always {
 		if err := l.sync(); err != nil {

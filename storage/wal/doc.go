@@ -107,6 +107,6 @@
 //	segMu     the lists of segments; never locked during I/O
 //	dirMu     who renames, makes and removes files
 //
-// in this order. Each stands in a struct with the fields that it guards. Only one process may
-// have a log open; the caller has locked its data directory.
+// in this order. Each lock is in a struct with the fields that it guards. Only one process may have
+// a log open; the caller has locked its data directory.
 package wal

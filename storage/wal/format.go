@@ -44,7 +44,7 @@ type identity struct {
 	salt   uint64
 }
 
-// offset is where position p of the stream stands in the file.
+// offset returns the offset in the file of position p of the log.
 func (id identity) offset(p uint64) int64 { return headerSize + int64(p-id.start) }
 
 func segmentName(number uint64) string { return fmt.Sprintf("wal-%016x.log", number) }
@@ -53,7 +53,7 @@ func spareName(number uint64) string { return fmt.Sprintf("spare-%016x.log", num
 
 const tmpName = "new.tmp"
 
-// parseName gives the number in a name made by pattern ("wal-%016x.log").
+// parseName returns the number in a name made by pattern ("wal-%016x.log").
 func parseName(pattern, name string) (number uint64, ok bool) {
 	if _, err := fmt.Sscanf(name, pattern, &number); err != nil {
 		return 0, false
@@ -61,7 +61,7 @@ func parseName(pattern, name string) (number uint64, ok bool) {
 	return number, fmt.Sprintf(pattern, number) == name
 }
 
-// header is what stands at the start of a segment in use.
+// header is the content of the block at the start of a segment in use.
 type header struct {
 	identity
 	mark    uint64 // starts each group of this log
@@ -84,8 +84,8 @@ func headerCRC(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:12], castagnoli), castagnoli, b[16:56])
 }
 
-// parseHeader gives ok = false for a block that is not the header of segment number,
-// and an error for one written by a later version.
+// parseHeader parses a block as the header of segment number. It returns ok = false if it is not
+// that header, and an error if a later version wrote it.
 func parseHeader(b []byte, number uint64) (h header, ok bool, err error) {
 	if len(b) < headerSize || !bytes.HasPrefix(b, segmentMagic) ||
 		le.Uint32(b[12:]) != headerCRC(b) {
@@ -160,7 +160,7 @@ type frame struct {
 
 func (f frame) size() uint64 { return uint64(frameHeaderSize + len(f.payload)) }
 
-// parseFrame verifies the frame at the start of b, which stands at position lsn.
+// parseFrame verifies the frame at the start of b, which is at position lsn of the log.
 func parseFrame(b []byte, salt, lsn uint64) (f frame, ok bool) {
 	if len(b) < frameHeaderSize {
 		return frame{}, false

@@ -12,8 +12,8 @@ type Hold struct {
 	first uint64
 }
 
-// Hold keeps the segments from first on through calls of Release, until the hold is let go. Size
-// does not count these segments.
+// Hold keeps the segments from first on, even when Release is called, until LetGo ends the hold.
+// Size does not count these segments.
 func (l *Log) Hold(first uint64) *Hold {
 	h := &Hold{l, first}
 	l.segMu.Lock()
@@ -45,7 +45,8 @@ func (h *Hold) Move(first uint64) error {
 	return h.l.Release(0)
 }
 
-// LetGo ends the hold, and releases what was kept for it alone. A second call does nothing.
+// LetGo ends the hold, and releases the segments that were kept only for it. A second call does
+// nothing.
 func (h *Hold) LetGo() error {
 	h.l.segMu.Lock()
 	held := h.l.segMu.holds[h]

@@ -64,10 +64,12 @@ type Options struct {
 	FirstSize int64
 	// Spares is how many released segments are kept; DefaultSpares if 0.
 	Spares int
-	// KeepFrom is a position from which on Open keeps segments that no recovery needs any more, as
-	// far as they are there: a Hold should follow. 0: none.
+	// KeepFrom is a position, or 0. Open keeps the existing segments that have the log from there
+	// on, even if no recovery needs them any more. A call of Hold should follow. With 0 it keeps
+	// none.
 	KeepFrom uint64
-	// New allows that there is no segment although first names one: the log begins there.
+	// New allows that there is no segment although first names one. The log then begins with that
+	// segment.
 	New bool
 	// Replayed, if set, is called when Open has passed all batches to replay, before it changes
 	// anything; an error ends Open.
@@ -134,7 +136,7 @@ type Log struct {
 	quit                             chan struct{}
 	background                       sync.WaitGroup
 
-	// The locks, each with what it guards, in their order: see doc.go.
+	// The locks, each with the fields that it guards, in their order: see doc.go.
 	flushMu struct { // one goroutine writes
 		sync.Mutex
 		cur vfs.File // the segment being written; nil before the first write
@@ -172,9 +174,9 @@ type Log struct {
 	syncs  *histogram.Histogram
 	// Written while segMu is locked.
 	full atomic.Bool
-	// fitting is how large a segment may be, as of the last preparation of one, which writes it.
+	// fitting is the largest size of a segment for the room on disk. Each call of fit writes it.
 	fitting atomic.Int64
-	// Written by anybody; the positions only grow.
+	// Any goroutine may write these; the positions only grow.
 	policy  atomic.Uint32
 	durable atomic.Uint64
 	wanted  atomic.Uint64 // the highest position that a call of Settled asked for
@@ -183,10 +185,10 @@ type Log struct {
 }
 
 // Open recovers the log in o.Dir and makes it ready for appending. first is the lowest segment that
-// is still needed, as Rotate or First returned it. It must exist, unless o.New is set; 0 if none
-// was ever recorded. Open passes each whole batch from there on to replay, in order, with its LSN.
-// The bytes are valid only during the call, and an error ends Open. Segments below first are kept
-// as spares, but for those that KeepFrom keeps.
+// is still needed, as Rotate or First returned it, or 0 if none was ever recorded. The segment must
+// exist, unless o.New is set. Open passes each whole batch from there on to replay, in order, with
+// its LSN. The bytes are valid only during the call, and an error ends Open. Segments below first
+// are kept as spares, except for those that KeepFrom keeps.
 //
 // Open returns a *CorruptError if something that was durable is missing or changed, and then leaves
 // the files as they are. Batches before that place have been replayed. Lack of room does not keep a
@@ -337,7 +339,7 @@ func (l *Log) Durable() uint64 { return l.durable.Load() }
 func (l *Log) Synced() uint64 { return l.synced.Load() }
 
 // SyncCost returns the recent duration of a write with its sync, as a moving average; 0 before the
-// first. Under the policies that leave the sync to others it is that of the write.
+// first. Under the policies whose commits do not sync, it is the duration of the write.
 func (l *Log) SyncCost() time.Duration { return time.Duration(l.cost.Load()) }
 
 // Syncs returns the durations of the syncs of segments since Open, in microseconds.
@@ -351,8 +353,8 @@ func (l *Log) Commits() histogram.Reading { return l.sizes.Read() }
 // used, which is a segment at most; then they wait.
 func (l *Log) Full() bool { return l.full.Load() }
 
-// Room returns how many bytes the last segment still takes while no further one can be made, and
-// how many it takes in all. While another can be made, both are equal.
+// Room returns how many more bytes the last segment can take, and how many it can take in all,
+// while no further segment can be made. While another can be made, both numbers are equal.
 func (l *Log) Room() (left, size int64) {
 	l.mu.Lock()
 	number, left, size := l.mu.tail.seg.number, int64(l.mu.tail.left()), int64(l.mu.tail.capacity)
@@ -400,9 +402,9 @@ func (l *Log) Size() int64 {
 	return int64(end - start)
 }
 
-// Settled waits until lsn is on disk, under any policy: nothing takes it back then. It requests the
-// write and the sync itself. It returns ErrBeyondEnd for a position that was never appended, the
-// log's failure, or the context's error.
+// Settled waits until lsn is on disk, under any policy. After that nothing can undo it. Settled
+// requests the write and the sync itself. It returns ErrBeyondEnd for a position that was never
+// appended, the log's failure, or the context's error.
 func (l *Log) Settled(ctx context.Context, lsn uint64) error {
 	if lsn > l.End() {
 		return ErrBeyondEnd

@@ -108,8 +108,9 @@ func (r *recovery) list() error {
 	return nil // names are sorted, and so are the fixed-width numbers in them
 }
 
-// open reads the size of f, and if it is a segment that is needed or may be kept the header. The
-// sync makes sure that what is read and replayed now is on disk before anything claims so.
+// open reads the size of f. If f is a segment that is needed or may be kept, it also reads the
+// header. The sync makes sure that all that is read and replayed now is on disk before anything
+// claims so.
 func (r *recovery) open(f *segmentFile, segment bool) error {
 	return r.with(f.path, func(file file) (err error) {
 		if f.size, err = file.Size(); err != nil || !segment ||
@@ -414,8 +415,8 @@ func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
 	return claim, startsHere, err
 }
 
-// groups calls found for each group of this log in f from offset from on, of whatever
-// life of the file.
+// groups calls found for each group of this log in f from offset from on, also for groups of
+// earlier lives of the file.
 func (r *recovery) groups(f *segmentFile, from int64, found func(g group, off int64)) error {
 	mark := le.AppendUint64(nil, r.mark)
 	return r.look(f, func(w *lookahead) error {

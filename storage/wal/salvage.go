@@ -66,8 +66,8 @@ type salvage struct {
 	ending bool
 }
 
-// maxTried bounds the search for a frame after a bad place, in bytes of checksums: what looks
-// like the length of a frame can stand anywhere.
+// maxTried bounds the search for a frame after a bad place, in bytes of checksums, because any
+// bytes may look like the length of a frame.
 const maxTried = 1 << 30
 
 // identify restores the headers that do not verify from the groups of their segments. It finds the

@@ -106,9 +106,10 @@ func (l *Log) nextSize() int64 {
 // prepareNext makes the next segment ready unless one is; a new file gets size bytes. Lack of room
 // makes the log Full and leads to another try; any other error is fatal.
 //
-// A segment leaves free what KeepFree says. While the log is Full and its last segment more than
-// half filled, the next one leaves half of that: for records of what is small or frees space. A
-// commit that waits may use all of it. The log stays Full until what KeepFree says is free again.
+// A segment leaves as many bytes free as KeepFree says. While the log is Full and its last segment
+// more than half filled, the next segment leaves only half of these free, for records that are
+// small or free space. A commit that waits may use all of them. The log stays Full until as many
+// bytes as KeepFree says are free again.
 func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	l.segMu.Lock()
 	number, done, waiting := l.segMu.next, l.segMu.ready != nil, l.segMu.waiting
@@ -169,7 +170,7 @@ func (l *Log) leaves(waiting bool) uint64 {
 	return keep
 }
 
-// room returns an error for which noRoom is true if the disk has fewer free bytes.
+// room returns an error if the disk has fewer free bytes. noRoom is true for that error.
 func (l *Log) room(bytes uint64) error {
 	free, err := l.o.FS.Free(l.o.Dir)
 	if err == nil && free < bytes {
@@ -193,8 +194,8 @@ func (l *Log) fit() (size int64) {
 	return size
 }
 
-// resize makes a segment for which there is no room smaller, unless the log is already laid out for
-// the size that it has. It returns the size, and whether it is another one.
+// resize makes a segment smaller if there is no room for it, unless batches are already laid out
+// for its present size. It returns the size, and whether the size has changed.
 func (l *Log) resize(number uint64, size int64) (to int64, resized bool) {
 	to = l.fit()
 	l.mu.Lock()
@@ -256,9 +257,9 @@ func (l *Log) makeSegment(number uint64, size int64, leave uint64) (vfs.File, er
 	return l.named(f)
 }
 
-// named makes the name that f was just given durable. When there is no descriptor left
-// for that, another try makes another file and replaces this one; but a sync that has
-// failed must not be tried again, not even for lack of room.
+// named makes durable the name that f was just given. If no descriptor is left for that, another
+// try makes another file and replaces this one. But a sync that has failed must not be tried again,
+// not even for lack of room.
 func (l *Log) named(f vfs.File) (vfs.File, error) {
 	err := l.o.FS.SyncDir(l.o.Dir)
 	if err == nil {
@@ -294,8 +295,8 @@ func (l *Log) fill(f vfs.File, size int64) error {
 
 // Release gives up the segments below first; the caller has made sure that a later Open does not
 // need them. They become spares or are removed. Segments with bytes that are not synced yet stay
-// until the next Release. Those that are held stay until then or the end of the hold. An error
-// leaves the log usable and the other segments in place, for the next Release.
+// until the next Release. Segments that are held stay until the next Release or the end of the
+// hold. An error leaves the log usable and the other segments in place, for the next Release.
 func (l *Log) Release(first uint64) error {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
@@ -369,7 +370,7 @@ func (l *Log) DropSpares() {
 	})
 }
 
-// collectSpares adopts what recovery found besides the live segments: spares, and
+// collectSpares adopts the files that recovery found in addition to the live segments: spares, and
 // segments that are not needed any more.
 func (l *Log) collectSpares(r *recovery) error {
 	for _, s := range r.spares {

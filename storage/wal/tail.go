@@ -15,7 +15,7 @@ const (
 
 // chunk contains one group in the form that is written to the file. The header block precedes the
 // group if it is the first of its segment. The group header is filled in when the chunk is written,
-// since it states how far the log is durable then.
+// since it contains the position up to which the log is durable then.
 type chunk struct {
 	identity
 	mark uint64 // of the log

@@ -30,8 +30,8 @@ func key(kind Kind, id string) string { return "blacklist:" + string(kind) + ":"
 
 // Revoke puts a token on the list until it expires by itself.
 func (b Blacklist) Revoke(ctx context.Context, kind Kind, id string, expires time.Time) error {
-	// A Unix time in place of a duration: the entry ends with the token to the
-	// millisecond, however long this call takes. One in the past ends at once.
+	// A Unix time in place of a duration: the entry ends in the same millisecond as the token,
+	// however long this call takes. If the time is past, the entry ends at once.
 	return b.Redis.SetArgs(ctx, key(kind, id), "true", redis.SetArgs{ExpireAt: expires}).Err()
 }
 

@@ -1,6 +1,6 @@
 // Defaultttl limits the time to live of all keys of a database to which many programs write. First
-// a policy only counts its effects, so that its owners see which programs it concerns. Then the
-// same policy is enforced. Finally it is applied to the keys that existed before.
+// a policy only counts its effects, which shows the programs that it concerns. Then the same policy
+// is enforced. Finally it is applied to the keys that existed before.
 package main
 
 import (
@@ -36,8 +36,9 @@ func (r Rule) Warn(ctx context.Context) error { return r.set(ctx, "WARN") }
 // Enforce applies the rule to every key that is written from now on.
 func (r Rule) Enforce(ctx context.Context) error { return r.set(ctx, "ENFORCE") }
 
-// Counts returns the numbers of keys that the rule has changed, or would have changed, since it was
-// set: keys without a deadline, and keys whose deadline is too far away.
+// Counts returns two numbers of keys that the rule has changed, or would have changed, since it was
+// set. defaulted counts keys without a deadline, and cut counts keys whose deadline is too far
+// away.
 func (r Rule) Counts(ctx context.Context) (defaulted, cut int64, err error) {
 	reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "GET", r.Name).Result()
 	if err != nil {

@@ -44,13 +44,13 @@ func (m *Mailer) Send(ctx context.Context, id string, at time.Time, mail Mail) e
 	return m.Redis.Do(ctx, "KEYP.DELAY", "ADD", m.Queue, id, at.UnixMilli(), text, "NX").Err()
 }
 
-// Cancel cancels an e-mail; false: it has been sent, or there was none.
+// Cancel cancels an e-mail. It returns false if the e-mail has been sent, or if there was none.
 func (m *Mailer) Cancel(ctx context.Context, id string) (bool, error) {
 	n, err := m.Redis.Do(ctx, "KEYP.DELAY", "CANCEL", m.Queue, id).Int()
 	return n > 0, err
 }
 
-// Work waits for an e-mail that is due, and sends it; false: none was due in time.
+// Work waits for an e-mail that is due, and sends it. It returns false if none was due in time.
 func (m *Mailer) Work(ctx context.Context, wait time.Duration,
 	send func(id string, mail Mail) error) (bool, error) {
 	jobs, err := m.Redis.Do(ctx, "KEYP.DELAY", "POP", m.Queue, "BLOCK", max(wait.Milliseconds(), 1),

@@ -25,8 +25,8 @@ type Locks struct {
 
 func key(issue int) string { return fmt.Sprintf("issue_lock_%d", issue) }
 
-// Acquire takes the lock of an issue; false: another worker has it. Value and deadline are set in
-// one step, so there is never a lock without a deadline.
+// Acquire takes the lock of an issue. It returns false if another worker has it. Value and deadline
+// are set in one step, so there is never a lock without a deadline.
 func (l Locks) Acquire(ctx context.Context, issue int) (bool, error) {
 	return l.Redis.SetNX(ctx, key(issue), "locked", l.Timeout).Result()
 }

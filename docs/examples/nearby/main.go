@@ -36,7 +36,7 @@ func (f Fleet) Near(ctx context.Context, longitude, latitude, meters float64,
 	}).Result()
 }
 
-// Reserve takes the closest bike; "": there is none. Near no longer finds that bike.
+// Reserve takes the closest bike, so Near no longer finds it. It returns "" if there is no bike.
 func (f Fleet) Reserve(ctx context.Context, longitude, latitude, meters float64) (string, error) {
 	for {
 		near, err := f.Near(ctx, longitude, latitude, meters, 5)

@@ -65,9 +65,9 @@ func (o Orders) Pay(ctx context.Context, order string) (bool, error) {
 	return n == 1, err
 }
 
-// Work returns the stock of timed-out orders, as one of several workers. Its result is the number
-// of entries it handled. It waits up to wait for the first entry. An entry that a worker read
-// before it died goes to another worker after idle.
+// Work returns the stock of timed-out orders. It is called by one of several workers, waits up to
+// wait for the first entry, and returns the number of entries that it has handled. If a worker dies
+// after it has read an entry, another worker gets that entry after idle.
 func (o Orders) Work(ctx context.Context, worker string, wait, idle time.Duration) (int, error) {
 	entries, _, err := o.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: stream, Group: group, Consumer: worker, MinIdle: idle, Start: "0", Count: 100,
@@ -95,8 +95,8 @@ func (o Orders) Work(ctx context.Context, worker string, wait, idle time.Duratio
 	return len(entries), nil
 }
 
-// giveBack acknowledges an entry and returns its pieces, both or neither. It does nothing if
-// another worker has acknowledged the entry. So a worker may die at any time, and two workers may
+// giveBack acknowledges an entry and returns its pieces; it does both or neither. If another worker
+// has acknowledged the entry, it does nothing. So a worker may die at any time, and two workers may
 // have the same entry.
 var giveBack = redis.NewScript(`
 	if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then

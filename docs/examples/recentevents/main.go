@@ -50,7 +50,7 @@ func (e Events) Recent(ctx context.Context) ([]string, error) {
 	return texts, err
 }
 
-// Handle gives the next event to a worker; false: there is none.
+// Handle gives the next event to a worker. It returns false if there is none.
 func (e Events) Handle(ctx context.Context, worker string, handle func(text string)) (bool, error) {
 	got, err := e.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: e.Group, Consumer: worker, Streams: []string{e.Stream, ">"}, Count: 1, Block: -1,

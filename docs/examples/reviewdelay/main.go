@@ -68,7 +68,7 @@ func (r Reviews) Assignable(ctx context.Context, issue int, now time.Time) (bool
 	if now.Sub(found) < r.Delay {
 		return false, nil
 	}
-	// FXX sets the field only if it still exists. A hash that has expired meanwhile must not
+	// FXX sets the field only if it still exists. Otherwise a hash that has expired meanwhile would
 	// come back, without a deadline.
 	set, err := r.Redis.HSetEXWithArgs(ctx, key(issue),
 		&redis.HSetEXOptions{Condition: redis.HSetEXFXX}, "status", Ready).Result()

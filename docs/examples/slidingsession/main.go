@@ -49,7 +49,8 @@ func (s Sessions) User(ctx context.Context, id string) (user string, ok bool, er
 	return user, err == nil, err
 }
 
-// Left returns the time for which a session lasts if nobody uses it. Left is no use of it.
+// Left returns the time for which a session lasts if nobody uses it. A call of Left does not count
+// as use.
 func (s Sessions) Left(ctx context.Context, id string) (time.Duration, error) {
 	return s.Redis.PTTL(ctx, key(id)).Result()
 }

@@ -2,11 +2,11 @@
 // the chatter of tests that pass. At the end it lists the slowest tests, and says what was
 // skipped and why.
 //
-// A test that fails is run once more, alone, with the same seed. If it fails again, the run
-// fails. If it passes, it is flaky: the run passes, and the last lines name the test with the
-// seed and what it printed first. More than three failing tests are not run again: the run fails.
-// A package whose process crashed counts as one test, since nobody knows what the rest of its
-// tests would have said; it is run once more as a whole. Nothing excuses a package that does not
+// A test that fails is run once more, alone, with the same seed. If it fails again, the run fails.
+// If it passes, it is flaky: the run passes, and the last lines name the test with the seed and
+// what it printed first. More than three failing tests are not run again: the run fails. If the
+// process of a package crashes, the results of its remaining tests are unknown. So the package
+// counts as one test, and is run once more as a whole. Nothing excuses a package that does not
 // compile, a data race, or a process that exits with 0 although a test failed, did not end, or
 // never began.
 //
@@ -103,8 +103,8 @@ func run(w io.Writer, args []string, test tester) (status int, err error) {
 	return 0, nil
 }
 
-// fixSeed returns the seed of the tests. A random one is drawn here, so that all processes have
-// the same and a test that runs once more has it again.
+// fixSeed returns the seed of the tests. A random seed is drawn here, so that all processes have
+// the same one, and a test that runs once more has it again.
 func fixSeed() (string, error) {
 	switch seed := os.Getenv("KEYP_SEED"); seed {
 	case "":
@@ -144,8 +144,8 @@ func (f failure) args(all []string) []string {
 	return append(own, f.pkg)
 }
 
-// maxPrinted is how many lines of a flaky test's first output are shown at the end: all of it
-// stands further up.
+// maxPrinted is how many lines of a flaky test's first output are shown at the end. The whole
+// output is further up.
 const maxPrinted = 40
 
 func indent(lines []string) string {

@@ -184,8 +184,8 @@ func (r *report) anyRunning(pkg string) bool {
 	return false
 }
 
-// sound reports whether a run that go test calls good really was. For go test a process also passes
-// if it exits with 0 before its last test, or in spite of a failure.
+// sound reports whether a run that go test calls good really was good. For go test a process also
+// passes if it exits with 0 before its last test, or in spite of a failure.
 func (r *report) sound() bool {
 	return len(r.failed) == 0 && len(r.running) == 0 && len(r.open) == 0 && !r.broken
 }
