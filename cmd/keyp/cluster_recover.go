@@ -88,7 +88,7 @@ func describeLoss(out io.Writer, dir string, c *member.Closed) error {
 			"the last transaction is not whole, and is not taken: it was never acknowledged, unless other members had all of it\n")
 	}
 	fmt.Fprintf(&b,
-		"lost is what other members had behind entry %d: writes may be among that which were acknowledged\n",
+		"entries after %d that other members had are lost: acknowledged writes may be among them\n",
 		c.Last)
 	fmt.Fprintf(&b,
 		"if another member's directory is left, too, take the one whose last entry has the higher term, or in the same term the higher number\n")

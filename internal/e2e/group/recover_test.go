@@ -73,8 +73,8 @@ func look(t *testing.T, dir, to string) (l left) {
 	t.Helper()
 	out := refuses(t, "nothing is done yet", "cluster", "recover", dir, to)
 	words := lastEntry.FindStringSubmatch(out)
-	if words == nil || !strings.Contains(out, "lost is what other members had behind entry "+
-		words[1]+":") {
+	if words == nil || !strings.Contains(out, "entries after "+words[1]+
+		" that other members had are lost") {
 		t.Fatalf("it says\n%s", out)
 	}
 	l.last, _ = strconv.Atoi(words[1])
