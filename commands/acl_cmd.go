@@ -280,8 +280,8 @@ func (e *Env) mayNotListen(c *Client, before, now *permissions) bool {
 	return false
 }
 
-// aclDryRun replies OK, or a bulk string that says why the user may not run the command. An unknown
-// user or command is an error.
+// aclDryRun replies with OK, or a bulk string that says why the user may not run the command. An
+// unknown user or command is an error.
 func aclDryRun(c *Ctx) error {
 	u := c.Env.users.find(c.Arg(2))
 	if u == nil {
@@ -335,7 +335,7 @@ func (c *Ctx) listUsers(text func(*user) string) error {
 	return nil
 }
 
-// aclGetUser replies null if there is no such user.
+// aclGetUser replies with null if there is no such user.
 func aclGetUser(c *Ctx) error {
 	u := c.Env.users.find(c.Arg(2))
 	if u == nil {

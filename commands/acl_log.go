@@ -141,7 +141,8 @@ func (e *denialEntry) alike(other *denialEntry) bool {
 		e.username == other.username && -denialsAlike <= age && age <= denialsAlike
 }
 
-// aclLog replies the newest entries, 10 if no count is given. With RESET it removes all entries.
+// aclLog replies with the newest entries, 10 if no count is given. With RESET it removes all
+// entries.
 func aclLog(c *Ctx) error {
 	count := int64(10)
 	switch len(c.Args) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// apply applies a rule of ACL SETUSER to permissions. No user may have these permissions yet.
+// apply applies a rule of ACL SETUSER to new permissions, which the caller has not given to a user
+// yet.
 func (p *permissions) apply(us *users, rule string) error {
 	op := []byte(rule)
 	switch {

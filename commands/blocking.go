@@ -35,8 +35,8 @@ type BlockedOn struct {
 	Begin func(done func(end func(*Ctx))) (stop func())
 	// Timeout is the longest wait in milliseconds; 0: no limit.
 	Timeout int64
-	// End replies when the log is on disk or the time is up. If it is nil, the reply at the end
-	// of the time is a null array.
+	// End replies when the log is on disk or the time is up. If it is nil, the reply at the
+	// end of the time is a null array.
 	End func(*Ctx)
 	// Works says that the wait counts as the running time of the command.
 	Works bool
@@ -51,7 +51,7 @@ const (
 
 // block ends a handler that found nothing to pop. The command runs again, from its start, each time
 // that one of the keys changes. So the handler must have replied nothing, and changed nothing that
-// its next run changes again. In a transaction or a script block replies a null array at once,
+// its next run changes again. In a transaction or a script block replies with a null array at once,
 // since nobody else can change a key.
 func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 	if c.Nested {

@@ -318,7 +318,8 @@ func (n *node) inShards(c *Ctx) {
 	c.textField("health", n.health)
 }
 
-// clusterLinks replies the connections to other members. Each member has two: to it and from it.
+// clusterLinks replies with the connections to other members. Each member has two: to it and from
+// it.
 func clusterLinks(c *Ctx, _ *cluster) {
 	st := c.Env.groupStatus()
 	if st == nil {

@@ -97,7 +97,7 @@ func (c *Ctx) describeAll() {
 	}
 }
 
-// commandInfo replies null for a name that is no command. The name of a subcommand is like
+// commandInfo replies with null for a name that is no command. The name of a subcommand is like
 // "config|get".
 func commandInfo(c *Ctx) error {
 	if len(c.Args) == 2 {
@@ -324,7 +324,7 @@ func (s *Spec) KeysOf(args [][]byte, db int) (keys []NamedKey, ok bool) {
 	return keys, true
 }
 
-// commandList replies the names of the commands and subcommands that pass the filter.
+// commandList replies with the names of the commands and subcommands that pass the filter.
 func commandList(c *Ctx) error {
 	keep := func(*Spec) bool { return true }
 	if len(c.Args) > 2 {

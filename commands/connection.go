@@ -72,7 +72,7 @@ var connectionCommands = []Spec{
 	},
 }
 
-// ping replies an array, in the form of a message, to a RESP2 client that has subscriptions.
+// ping replies with an array, in the form of a message, to a RESP2 client that has subscriptions.
 func ping(c *Ctx) error {
 	switch n := len(c.Args); {
 	case n > 2:

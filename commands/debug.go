@@ -392,7 +392,7 @@ func debugReload(c *Ctx) error {
 	return nil
 }
 
-// debugTables replies the part of Redis's statistics that Keyp has.
+// debugTables replies with the part of Redis's statistics that Keyp has.
 func debugTables(c *Ctx) error {
 	db, ok := ParseInt(c.Arg(2))
 	switch {
@@ -408,7 +408,8 @@ func debugTables(c *Ctx) error {
 	return nil
 }
 
-// debugLengths replies the lengths in Redis's form. Names and strings have no spare room in Keyp.
+// debugLengths replies with the lengths in Redis's form. Names and strings have no spare room in
+// Keyp.
 func debugLengths(c *Ctx) error {
 	item, ok := c.Txn.Peek(c.Keys[0])
 	if !ok {

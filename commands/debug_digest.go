@@ -13,8 +13,8 @@ import (
 	"keyp/ttl"
 )
 
-// dataDigest is a digest of data as Redis's DEBUG DIGEST computes it. Both return the same for the
-// same data. The order of the elements of a set or a hash does not matter.
+// dataDigest is a digest of data as Redis's DEBUG DIGEST computes it: for the same data, Keyp and
+// Redis reply with the same digest. The order of the elements of a set or a hash does not matter.
 type dataDigest [sha1.Size]byte
 
 // toggle adds data whose order does not matter.
@@ -117,7 +117,7 @@ func appendG17(b []byte, f float64) []byte {
 	return append(b, text...)
 }
 
-// debugDigestValue replies the digest of each key's value. The digest of a missing key is all
+// debugDigestValue replies with the digest of each key's value. The digest of a missing key is all
 // zeros.
 func debugDigestValue(c *Ctx) error {
 	digests := make([]dataDigest, len(c.Keys))
@@ -137,8 +137,8 @@ func debugDigestValue(c *Ctx) error {
 	return nil
 }
 
-// debugDigest replies the digest of all data. Other clients are served meanwhile. So the digest
-// shows a single moment only if nobody writes.
+// debugDigest replies with the digest of all data. Other clients are served meanwhile. So the
+// digest shows a single moment only if nobody writes.
 func debugDigest(c *Ctx) error {
 	var all dataDigest
 	txn := c.Env.Store.NewTxn()

@@ -63,7 +63,7 @@ func runExpireMember(c *Ctx) error {
 	return expireMember(c, form)
 }
 
-// expireMember replies 1 if it has set the deadline of the member, or has removed the member
+// expireMember replies with 1 if it has set the deadline of the member, or has removed the member
 // because the deadline has passed. It replies 0 if there is no such member.
 func expireMember(c *Ctx, form *timeForm) error {
 	n, ok := ParseInt(c.Arg(3))

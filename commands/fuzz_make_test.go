@@ -14,7 +14,7 @@ import (
 type maker struct {
 	testkit.Dice
 	specs   []*Spec           // all that have a handler
-	options []config.Pair     // of CONFIG, with their values at the begin
+	options []config.Pair     // of CONFIG, with their values at the beginning
 	dumps   map[string]string // payloads that RESTORE and FUNCTION RESTORE take
 	keys    []string          // those of the type that the command is for; nil: it is for any
 	// The position in the call of the number of the arguments that follow, or 0 if there is none.

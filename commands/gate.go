@@ -204,8 +204,8 @@ func (e *Env) Deposed() {
 	}
 }
 
-// ForceUnblock replies an error to a command that waits for the log or for other members, because
-// that wait cannot succeed any more.
+// ForceUnblock replies with an error to a command that waits for the log or for other members,
+// because that wait cannot succeed any more.
 func (c *Ctx) ForceUnblock() {
 	c.Env.Stats.Errors.Add(1)
 	c.Out.Error(string(errForceUnblocked))

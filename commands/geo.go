@@ -94,15 +94,15 @@ func (a *Cursor) unit() float64 {
 	return 1
 }
 
-// place replies a place.
+// place replies with a place.
 func (c *Ctx) place(p point) {
 	c.Out.Array(2)
 	c.Out.Double(p.lon)
 	c.Out.Double(p.lat)
 }
 
-// distance replies a distance. metres is the distance, and unit the length of the unit, both in
-// metres.
+// distance replies with a distance. metres is the distance, and unit the length of the unit, both
+// in metres.
 func (c *Ctx) distance(metres, unit float64) {
 	var room [32]byte
 	c.Out.Bulk(strconv.AppendFloat(room[:0], metres/unit, 'f', 4, 64))
@@ -171,8 +171,8 @@ func runGeoDist(c *Ctx) error {
 	return nil
 }
 
-// eachPlace replies an array with an element for each member that the command names. It calls reply
-// with the member's place, or none if there is no such member.
+// eachPlace replies with an array with an element for each member that the command names. It calls
+// reply with the member's place, or none if there is no such member.
 func eachPlace(c *Ctx, none func(), reply func(point)) error {
 	z, err := c.readZSet(c.Keys[0])
 	if err != nil {

@@ -107,7 +107,7 @@ func runGetEx(c *Ctx) error {
 	return nil
 }
 
-// runMGet replies null for a missing key and for one that holds another type.
+// runMGet replies with null for a missing key and for one that holds another type.
 func runMGet(c *Ctx) error {
 	c.Out.Array(len(c.Keys))
 	for _, k := range c.EachKey {

@@ -183,8 +183,8 @@ func expireFields(form *timeForm) func(*Ctx) error {
 	})
 }
 
-// answerFields replies an array with the reply of answer for each field. If answer has changed a
-// field, ev is raised for the command's first key.
+// answerFields replies with an array with the reply of answer for each field. If answer has changed
+// a field, ev is raised for the command's first key.
 func (c *Ctx) answerFields(fields [][]byte, ev storage.Event,
 	answer func(field []byte) (changed bool)) {
 	c.Out.Array(len(fields))

@@ -13,8 +13,8 @@ var hashRandomCommands = []Spec{{
 	Run:     runHRandField,
 }}
 
-// runHRandField replies values as separate elements. In RESP3 it replies each field and its value
-// as a pair.
+// runHRandField runs HRANDFIELD. With WITHVALUES the reply has each value after its field; in RESP3
+// each field and its value are a pair.
 func runHRandField(c *Ctx) error {
 	o, err := parseRandom(c.Cursor(2), "WITHVALUES")
 	if err != nil {

@@ -63,7 +63,7 @@ const (
 // keypOptions are the options of a walk.
 type keypOptions struct {
 	scanOptions
-	cursor []byte // nil: from the begin
+	cursor []byte // nil: from the beginning
 }
 
 const errWalkCount Error = "ERR COUNT is a number of 1 or more"

@@ -14,8 +14,9 @@ import (
 	"keyp/storage/object"
 )
 
-// delays runs a table. In it T+n means n ms after the epoch. @ms.n means the number of the n-th
-// receipt of a store that was started ms after the epoch.
+// delays runs a table of commands and replies about delay queues. In the table, T+n means n ms
+// after the time at which the test's clock starts. @ms.n is the n-th receipt (the number of a
+// delivery) of a store that was started ms after that time.
 func delays(t *testing.T, steps string) {
 	t.Helper()
 	leaseTable(t, receipts(steps))

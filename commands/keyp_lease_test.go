@@ -17,8 +17,9 @@ import (
 	"keyp/ttl"
 )
 
-// leaseTable runs a table. In it $1, $2 … are the tokens that a store grants from the epoch on. T
-// is the epoch, and T+n is n ms later.
+// leaseTable runs a table of commands and replies. In the table, T is the time at which the test's
+// clock starts, and T+n is n ms later. $1, $2 … are the first tokens that a store grants if it is
+// opened at T.
 func leaseTable(t *testing.T, steps string) {
 	t.Helper()
 	table(t, tokens(steps))

@@ -39,7 +39,7 @@ func parseTimeline(c Cursor) (o timelineArgs, err error) {
 	default:
 		o.until.At = a.instant()
 	}
-	if empty { // it begins at the end of time, or ends at its begin
+	if empty { // it begins at the end of time, or ends at its beginning
 		o.until = storage.Instant{At: math.MinInt64}
 	}
 	n := a.IntFrom(1, errBuckets)

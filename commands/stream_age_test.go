@@ -204,7 +204,7 @@ func TestMaxAgeIsListed(t *testing.T) {
 
 // agedModel is a simple model of a stream with a maximum age.
 type agedModel struct {
-	ids     []int // ms since the begin
+	ids     []int // ms since the beginning
 	last    int
 	age     int
 	refs    string

@@ -22,7 +22,7 @@ type groupModel struct {
 // given is a pending entry.
 type given struct {
 	consumer string // "": none
-	at       int64  // ms since the begin; without a consumer, a place in line
+	at       int64  // ms since the beginning; without a consumer, a place in line
 	count    int64
 }
 

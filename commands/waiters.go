@@ -13,7 +13,7 @@ import (
 )
 
 // Waiters are the clients whose blocking command waits for keys. The event loop owns them; any
-// goroutine may read the numbers and lines.
+// goroutine may read how many there are, and for which keys they wait.
 //
 // Each key has a line of waiters for each type, in order of arrival. A key that changed is ready.
 // When the command that changed it has ended, the first waiter in the line for the key's type runs

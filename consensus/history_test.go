@@ -19,7 +19,7 @@ import (
 	"keyp/internal/testkit/setup"
 )
 
-// simRounds is how many times a history goes wrong and is put right again.
+// simRounds is how many times a simulated group has failures and is then repaired.
 const simRounds = 6
 
 // run plays a history: rounds of random events, each of which ends with a repaired group.

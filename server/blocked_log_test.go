@@ -7,7 +7,8 @@ import (
 )
 
 // TestWaitsTakeNoPlace: commands that wait for the log or for a time (WAITAOF, DEBUG SLEEP) do not
-// count as tasks. A task of scope Unlocked begins at once, however many such commands wait.
+// count as tasks, that is commands that run on another goroutine than the event loop's. However
+// many such commands wait, a task begins at once.
 func TestWaitsTakeNoPlace(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)

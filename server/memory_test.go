@@ -8,8 +8,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// checkMemory checks that the counted memory is the memory of the sessions, and that each session
-// is in its class.
+// checkMemory checks that the counted memory is the sum of the sessions' memory, and that each
+// session is in the list for its size.
 func (ts *testServer) checkMemory() {
 	ts.t.Helper()
 	ts.onLoop(func(l *loop) {

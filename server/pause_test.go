@@ -14,9 +14,9 @@ import (
 	"keyp/storage"
 )
 
-// held runs commands as tasks of each scope. They wait until the gate opens, and have written
-// nothing yet. SUNIONSTORE has its values pinned, UNLINK has a transaction of its own, and EVAL has
-// locked the keyspace.
+// held makes three commands run as tasks beside the event loop, and stops each of them before it
+// writes, until the channel gate is closed. The three hold different things meanwhile. SUNIONSTORE
+// prevents changes of its keys, UNLINK holds nothing, and EVAL has locked the whole keyspace.
 type held struct{ runs, gate chan struct{} }
 
 func (h *held) use(e *commands.Env) {

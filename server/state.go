@@ -22,8 +22,11 @@ import "fmt"
 //	from any at all          end ─────► closed
 //
 // While a command waits, its session is in one of the states whose names begin with "for", until
-// the command has a reply or runs again. A session that waits may also finish, because its client
-// has gone. A session whose handshake has failed lingers.
+// the command has a reply or runs again. In the state released the wait is over, and the command
+// runs in the session's next turn. A session that waits may also finish, because its client has
+// gone. A session that lingers has closed its sending side, and waits until the client closes, too.
+// A session whose handshake has failed lingers. A condemned session uses more than a limit allows,
+// and is closed at the end of the loop's pass.
 //
 // Facts that are independent of the state have fields of their own: the readiness of the socket
 // (readable, eof, full …), and the lists of the loop that contain the session. Another such field

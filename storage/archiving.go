@@ -69,7 +69,7 @@ func (s *Store) startArchive() (err error) {
 	if !ok {
 		return errors.New("storage: the log is none that can be archived")
 	}
-	timed := uint64(0) // a group's log has times from its begin on
+	timed := uint64(0) // a group's log has times from its beginning on
 	if alone {
 		timed = log.End()
 	}

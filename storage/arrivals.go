@@ -9,10 +9,10 @@ import (
 )
 
 // arrivals are values that RENAME moved to other keys during a checkpoint. The checkpoint copies
-// changed keys slot by slot, and then releases the log segments before its begin. A value may move
-// from a slot that is not copied yet to one that is. Then the checkpoint would miss it. So such
-// values are listed, and the checkpoint copies them at its end: each once, however often it was
-// renamed.
+// changed keys slot by slot, and then releases the log segments before its beginning. A value may
+// move from a slot that is not copied yet to one that is. Then the checkpoint would miss it. So
+// such values are listed, and the checkpoint copies them at its end: each once, however often it
+// was renamed.
 //
 // A value need not be listed
 //

@@ -21,8 +21,8 @@ import (
 	"keyp/ttl"
 )
 
-// restored returns an empty directory to restore a backup of h to. Its model is a copy of the
-// present one.
+// restored returns a harness with an empty directory, to which a backup of h's store is to be
+// restored. The expected data is a copy of h's present model.
 func restored(t *testing.T, h *faulty) *harness {
 	dir := t.TempDir()
 	return &harness{t: h.t, dir: dir, fs: vfs.NewMem(), clock: clock.NewFake(h.clock.Now()),

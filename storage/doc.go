@@ -25,10 +25,10 @@
 //   - A change of the bucket ttl may wait to be made (datafile/pending.go). Until then the keys of
 //     its slot must stay in memory. After a crash it may be about a key that is dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;
-//     diskDeadlines has every key with a deadline before its end that is only on disk.
-//   - For timelines, ttl.Bins count deadlines in spans of time. Those of the expiration index count
-//     its entries. Those of a part's diskDues count the known deadlines of keys that are only on
-//     disk (duedisk.go).
+//     diskDeadlines has the keys that are only on disk, with deadlines up to some time.
+//   - KEYP.TIMELINE needs counts of deadlines in spans of time (ttl.Bins). Those of the expiration
+//     index count its entries. Those of a part's diskDues count the known deadlines of keys that
+//     are only on disk (duedisk.go).
 //
 // # Locks
 //
@@ -38,7 +38,7 @@
 //	diskWalk.turn     the walk that finds the deadlines of keys that are only on disk
 //	globalTxn.gate    the global transaction, and others while they lock several shards
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
-//	shown.mu          the records of the time
+//	shown.mu          the log's records of the time that clients may know
 //	datafile.File.mu  readers of the data file, and a compaction that replaces it
 //	diskDeadlines.mu, loads.mu, arrivals.mu, garbage.mu, and the log's own
 //

@@ -118,7 +118,7 @@ func (p *part) forgetDisk() {
 
 // diskWalk is the walk that finds the deadlines on disk of all parts.
 type diskWalk struct {
-	begun atomic.Bool // parts that are made count from their begin
+	begun atomic.Bool // parts that are made count from their beginning
 	lost  atomic.Bool // a part has forgotten them
 
 	turn struct {

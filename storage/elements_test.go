@@ -234,8 +234,8 @@ func TestLongElements(t *testing.T) {
 }
 
 // TestDeadlineFromBehindAStep: a checkpoint that did not finish has left a deadline in the data
-// file that is newer than the begin of the log. It was set after the clock went back. It is before
-// the instant at which, by a later log record, all due keys are gone.
+// file that is newer than the beginning of the log. It was set after the clock went back. It is
+// before the instant at which, by a later log record, all due keys are gone.
 func TestDeadlineFromBehindAStep(t *testing.T) {
 	for _, lives := range []bool{true, false} {
 		h := newHarness(t)

@@ -20,7 +20,8 @@ import (
 	"keyp/ttl"
 )
 
-// changing returns a store with the changes of faulty, but with a data file that does not fail.
+// changing returns a store that the test can change with the random commands of the type faulty.
+// Unlike there, the data file has no errors.
 func changing(h *harness) *faulty { return &faulty{harness: h, names: map[name]bool{}} }
 
 // send returns a whole snapshot.

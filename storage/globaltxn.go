@@ -19,7 +19,7 @@ import (
 // There is no deadlock, although the global transaction locks shards out of their order:
 //
 //   - There is one global transaction at a time. It holds a mutex, the gate (globalTxn.gate), from
-//     its begin to its end.
+//     its beginning to its end.
 //   - Another transaction that needs several shards either holds the gate while it locks them
 //     (Store.lock), or unlocks all of them when it meets a shard of the global transaction (Begin).
 //   - A transaction that locks a single shard holds no other one while it waits.

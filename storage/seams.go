@@ -58,7 +58,7 @@ type bounds struct {
 	slabChunks            int           // of a part
 	// Keys of one slot with one deadline that are looked at together.
 	group          int
-	cover          int   // entries of ttl before its begin that a page looks at
+	cover          int   // entries of ttl before its beginning that a page looks at
 	notes          int   // of deadlines, while time is guarded
 	dueStep        int   // entries of ttl that are read at once for a timeline
 	exact          int   // deadlines in a span that are counted one by one

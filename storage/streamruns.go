@@ -25,9 +25,9 @@ import (
 //
 // A run is clean, and may leave, if
 //
-//   - the value is stored by element, and the file has all of the run's elements: none is in
-//     unsaved, and
-//   - no unwritten batch of a checkpoint has elements of the value (copying).
+//   - the data file has a record for each of the stream's elements, and none of the run's elements
+//     has changed since (unsaved), and
+//   - no checkpoint is about to write elements of the stream (copying).
 //
 // A changed run is in memory, and is not clean before a checkpoint has copied it again. So the data
 // file's copy of an absent run is current until the value is deleted.

@@ -129,7 +129,7 @@ type timeline struct {
 	starts      []int64 // of spans
 	hidden      bool    // it has left out keys that are due, or may have
 	loose       bool    // it has looked at memory and at the disk at different times
-	parts       []*part // by shard, as they were at the begin
+	parts       []*part // by shard, as they were at the beginning
 	moves       []int64 // theirs
 
 	memory, disk []ttl.Span // by span
@@ -274,7 +274,7 @@ func (l *timeline) keyspaces(to *timelineSpace) error {
 	})
 }
 
-// begin notes a shard's state at the begin, and returns its last deadline that has not come.
+// begin notes a shard's state at the beginning, and returns its last deadline that has not come.
 func (l *timeline) begin(sh *shard) (last int64) {
 	due := l.dueIn(sh)
 	if sh.expiredThrough(due) < due {
@@ -434,7 +434,7 @@ func (s *Store) lastDue() (at int64) {
 	return at
 }
 
-// diskKnown reports whether the deadlines on disk of all parts were known at the begin.
+// diskKnown reports whether the deadlines on disk of all parts were known at the beginning.
 func (l *timeline) diskKnown() bool {
 	w := &l.s.diskWalk
 	if l.t != nil {

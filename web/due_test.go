@@ -16,8 +16,9 @@ import (
 	"keyp/ttl"
 )
 
-// A forecast counts each key at its next deadline: in the bars of each scale, and within each
-// horizon or after the last. Databases after the first ones count only for the metrics.
+// TestForecast: the dashboard's forecast says how many keys expire within an hour, a day and so on
+// (horizons), and draws them as bars, at several scales. Each key counts once, at its next
+// deadline. Databases after the first ones count only for the metrics.
 func TestForecast(t *testing.T) {
 	h := listen(t, "--databases", "70")
 	h.load()

@@ -12,8 +12,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// cutting is a proxy for connections to a server. It closes each of the first cuts connections to
-// the client after the given number of reply bytes, and leaves the others alone. For every second
+// cutting is a proxy for connections to a server. A number of first connections, cuts, are closed
+// to the client after the given number of reply bytes. The others are left alone. For every second
 // of the closed connections it keeps the server's side open.
 func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32) {
 	t.Helper()

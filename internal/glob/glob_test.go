@@ -8,8 +8,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestSteps: Steps.Match has the result of Match until the number of steps is used up. It never
-// uses more, except those that each match has for free.
+// TestSteps: Steps.Match has the result of Match until its steps are used up. It never uses more
+// than it has. A number of steps are free in each match, and are not counted.
 func TestSteps(t *testing.T) {
 	long := func(n int) []byte { return bytes.Repeat([]byte("a"), n) }
 	for _, tt := range []struct {

@@ -110,7 +110,7 @@ func scalar(kind byte, text string) bool {
 		}
 		_, err = strconv.ParseFloat(text, 64)
 		if errors.Is(err, strconv.ErrRange) {
-			err = nil // INCREX replies more than a float64 takes, as Redis does
+			err = nil // INCREX replies with more than a float64 takes, as Redis does
 		}
 		return err == nil && strings.Trim(text, "+-.e0123456789") == ""
 	case '#':

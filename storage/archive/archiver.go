@@ -371,8 +371,8 @@ func (a *Archiver) archive(now bool) error {
 // for it. A power failure, or another leader, may take back later batches.
 func (a *Archiver) settled() uint64 { return min(a.o.Log.Durable(), a.o.Log.Synced()) }
 
-// begin starts an archive at the present begin of the log. It is called if there is no archive yet,
-// or if the log has lost the next batches.
+// begin starts an archive at the present beginning of the log. It is called if there is no archive
+// yet, or if the log has lost the next batches.
 func (a *Archiver) begin() error {
 	start := a.o.Log.Begin()
 	files, _, err := filesOf(Dir(a.o.FS, a.o.Dir), a.round.History)

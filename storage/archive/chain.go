@@ -20,7 +20,7 @@ type Files interface {
 	// Path returns the name of a file for users.
 	Path(name string) string
 	List() (names []string, err error)
-	// Open reads a file from its begin.
+	// Open reads a file from its beginning.
 	Open(name string) (io.ReadCloser, error)
 }
 

@@ -12,8 +12,8 @@ import (
 	"keyp/storage/backupfile"
 )
 
-// span describes a file. It has the batches from one number on and before another, and cut of its
-// last bytes are missing.
+// span describes a file. It has the batches with numbers from from on and below until. The number
+// of bytes that are missing at its end is cut.
 type span struct{ from, until, cut int }
 
 // archiveOf makes a directory with files of batches. A file that begins where the one before it

@@ -22,7 +22,7 @@ import (
 // the disk works. Free pages are left out.
 //
 // In the data file, and so in its copy, some keys are newer than others: a checkpoint writes one
-// key after the other, while they change. So a copy needs the log from the begin of its last
+// key after the other, while they change. So a copy needs the log from the beginning of its last
 // checkpoint on. After the log is replayed up to Header.Through, the copy has the state of one
 // moment.
 //

@@ -12,8 +12,9 @@ import (
 	"keyp/storage/object"
 )
 
-// TestMarksModel compares Set with a map, for single elements of a list and for runs of them. A
-// visit in portions gives each element the list's value at that moment.
+// TestMarksModel compares Set with a map. Single elements of a list and runs of them are added.
+// Then the set is visited in portions, while the list changes: each visit gets the element's value
+// at that moment.
 func TestMarksModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var l object.List

@@ -9,8 +9,8 @@ import (
 )
 
 // The bucket pending has changes of the bucket ttl that are still to be made
-// (storage/datafile/pending.go). One of its values is a check (CRC-32C) and changes, each about the
-// entry of one key in ttl:
+// (storage/datafile/pending.go). Each of its values is a check (CRC-32C), followed by changes. Each
+// change is about the entry of one key in ttl:
 //
 //	0         8         16        20        21       23
 //	┌─────────┬─────────┬─────────┬─────────┬────────┬──────────────────────────┐

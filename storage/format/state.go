@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// State is the content of the meta bucket about the moment at which the newest finished checkpoint
-// rotated the log. Replay starts from it with segment First.
+// State is stored in the bucket meta. It describes the data at the moment when the newest finished
+// checkpoint began. A start replays the log from the segment First, which begins at that moment.
 type State struct {
 	First      uint64 // log segment
 	Generation uint64

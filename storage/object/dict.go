@@ -19,10 +19,10 @@ import (
 // are no gaps. So pos serves to choose a random element, but not as a cursor; the hash is the
 // cursor.
 //
-// Sorted sets and delay queues choose by rank. To give an element another pos, they would have to
-// find it in scores, which is most of the cost of removing the lowest. So there pos stays the same,
-// and a removed element leaves a hole for the next new one. If there are far more holes than
-// elements, elements at the end of dense move into them (tighten).
+// In sorted sets and delay queues an element keeps its pos, and a removed element leaves a hole for
+// the next new one. Otherwise each removal would also have to change scores for the element that
+// gets another pos. These types choose random elements by rank, and need no pos without gaps. If
+// there are far more holes than elements, elements at the end of dense move into them (tighten).
 type dict struct {
 	index  hashtable.Table
 	dense  pages

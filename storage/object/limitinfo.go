@@ -1,7 +1,7 @@
 package object
 
-// LimitCount is the present count of a limit, from the stored state of a key. It does not contain
-// the room that is left, because only a call knows the definition of the limit.
+// LimitCount is how much of a rate limit (KEYP.LIMIT) is used at present. It does not say how much
+// is left: the maximum is not stored, but is an argument of each call.
 type LimitCount struct {
 	Kind     LimitKind // 0: nothing was admitted
 	Admitted int64     // of what was admitted; not of LimitTokens

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSetModel: a set is a set, in every form.
+// TestSetModel compares Set with a map, in each of its forms in memory (packed, integers, dict).
 func TestSetModel(t *testing.T) {
 	smallLimits(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -89,10 +89,10 @@
 //
 // # Commit policies
 //
-// Always: durable means synced. EverySec: durable (in the sense of what may be
-// acknowledged) means written; a sync follows each second. No: written; syncs happen
-// only at the end of a segment, in Close and for Settled. Synced is exact under
-// each of them.
+// The policy says when a batch counts as durable, so that it may be acknowledged. Always: it is
+// synced. EverySec: it is written, and a sync follows each second. No: it is written; syncs happen
+// only at the end of a segment, in Close, and when a caller of Settled waits for one. Under each
+// policy the method Synced says what is synced.
 //
 // A failed write or sync is final: the content of the disk is unknown, and trying again would
 // report success for pages that the kernel has dropped. The log refuses every later commit; opening

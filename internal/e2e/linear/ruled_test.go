@@ -12,8 +12,10 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// ruled is the workload of strings with deadlines under rules. Each group has an outbox. Reads move
-// the deadline of a group's first key. The second key always has a deadline, which is near.
+// ruled is the workload of strings with deadlines under policies (KEYP.POLICY) and outbox rules
+// (KEYP.OUTBOX). The keys are in groups, and the expiries of a group's keys are reported to a
+// stream. By a policy, reads move the deadline of a group's first key. By another one the second
+// key always has a deadline, which is near.
 type ruled struct{ keyed }
 
 // The rules of the keys of a group, in ms.
