@@ -10,8 +10,9 @@ import (
 )
 
 // changedArguments is a script that gets all arguments of a command twice. It calls the command
-// with the first copy, and then compares that copy with the second one. Lua has only one copy of
-// each string of one byte, so the script compares such arguments with their byte.
+// with the first copy, and then compares that copy with the second one. For strings of one byte
+// that comparison shows nothing, because both copies are the same Lua string. So the script also
+// checks the strings of all single bytes.
 const changedArguments = `
 	local n = #ARGV / 2
 	local reply = redis.pcall(unpack(ARGV, 1, n))

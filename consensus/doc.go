@@ -70,7 +70,8 @@
 //
 // # Locks
 //
-//	Group.mu       the node and all that belongs to it; locked during Log's methods but Sync, and Network.Send
+//	Group.mu       the node and all that belongs to it; also locked while methods of Log (except Sync)
+//	               and Network.Send are called
 //	Transport.mu   the connections that others have opened
 //	link.mu        what waits for one connection
 //

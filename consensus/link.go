@@ -15,9 +15,9 @@ import (
 )
 
 // maxQueued bounds the frames that wait for a connection, in bytes; a single message may be larger.
-// Beyond it messages are dropped, and the library sends them again. The library sends a follower at
-// most maxUnread bytes of entries before an answer, which is less. So entries are not dropped
-// because a follower is far away.
+// Beyond it messages are dropped, and the Raft library sends them again. It is more than maxUnread,
+// the most bytes of entries that the library sends a follower without an answer. So entries are not
+// dropped only because a follower is far away.
 const maxQueued = 12 << 20
 
 // keepBuffer is the largest buffer that a link keeps while nothing waits.

@@ -10,7 +10,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// overTexts are calls of builtins that read at least n bytes of a text, or all of a large table.
+// A script that runs for too long must be stopped, also within a builtin function. overTexts are
+// calls of builtins that take long: each reads at least n bytes of a text, or all of a large table.
 var overTexts = []string{
 	`_G.tonumber, ("1"):rep(n)`, `_G.tonumber, ("0"):rep(n)`, `_G.tonumber, (" "):rep(n)`,
 	`_G.tonumber, "0x" .. ("f"):rep(n)`, `_G.tonumber, "1e" .. ("1"):rep(n)`,

@@ -12,8 +12,8 @@ import (
 )
 
 // TestOutputNeverShowsTheUndurable writes replies with and without LSNs in passes of the loop, and
-// takes out the bytes that may leave. They must be exactly the longest prefix of replies whose
-// LSNs, and those of all replies before them, are durable. A pass counts as a whole.
+// takes out the bytes that may leave. They must be the longest prefix of replies whose LSNs are all
+// durable. The replies of one pass leave together, when the highest of their LSNs is durable.
 func TestOutputNeverShowsTheUndurable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type reply struct {

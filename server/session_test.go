@@ -61,7 +61,8 @@ func TestClientsInterleaved(t *testing.T) {
 }
 
 // TestOnePass: the server reads the input of many clients before it runs any of it. No reply shows
-// that, whatever databases the clients use, and even if the command of one ends another.
+// that, whatever databases the clients use, and even if one client's CLIENT KILL ends another
+// client.
 func TestOnePass(t *testing.T) {
 	ts := start(t)
 	var list []*client

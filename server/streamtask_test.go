@@ -7,8 +7,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestLargeReadGroup: while the server delivers very many entries to a consumer, commands that do
-// not need their shard go on. The others run afterwards.
+// TestLargeReadGroup: while XREADGROUP delivers very many entries, commands on keys in other shards
+// than the stream's still run. Commands on keys in the stream's shard run afterwards.
 func TestLargeReadGroup(t *testing.T) {
 	runs, gate := make(chan struct{}, 2), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {

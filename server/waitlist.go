@@ -8,9 +8,9 @@ import (
 )
 
 // park parks a session whose command may not run yet. The session then waits for the end of a task
-// (forTask) or of CLIENT PAUSE (forPause), or until the group's leader is known (forGroup). A
-// session with a blocking command that waits for keys stays in that wait, and the command is tried
-// again afterwards.
+// (forTask) or of CLIENT PAUSE (forPause), or until the group's leader is known (forGroup). If the
+// command is a blocking one that waits for keys already, the session stays in the state forUnblock,
+// and the command is tried again when the task or pause has ended.
 func (l *loop) park(s *session, why state, args [][]byte) {
 	if why == forPause && s.left() {
 		l.dropPaused(s)

@@ -17,8 +17,8 @@ import (
 
 // A backup is a snapshot of the data file with the batches of the log that it needs, in one stream.
 // It holds the state of the moment at which it was opened, regardless of writes while it is sent.
-// The part of the log with these batches is kept meanwhile (BackupLog), within the bounds of
-// snapshots.
+// The part of the log with these batches is kept meanwhile (BackupLog). A backup that becomes too
+// expensive ends with an error, as any snapshot does.
 //
 // A member's backup has the member's data file, and the batches that its log marks as committed.
 // The LSNs are those of the group. The directory restored from it belongs to a server that is

@@ -18,9 +18,9 @@ import (
 // record is written with each. If the server ends before the last portion, the file has only some
 // of the elements. The log has the others:
 //
-//  - a log record creates a large collection as a whole (regenerate), and that record is still
-//    there;
-//  - or the last finished checkpoint has copied all of it, and the log has each change since.
+//  - if the collection became large after the last finished checkpoint, the log has all of it,
+//    because the change to a record for each element is logged with all elements (regenerate);
+//  - otherwise that checkpoint has copied all of it, and the log has each change since.
 //
 // So a start takes the elements in the file, and completes them from the log. If the log has the
 // whole collection, the elements in the file are useless. They are deleted before it is copied

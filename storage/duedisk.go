@@ -24,9 +24,10 @@ import (
 // counts the entries whose keys are not in memory then. It passes over keys that have left memory
 // since the last step: those were counted when they left, with the deadline that they had then.
 //
-// An entry of ttl may be outdated only if its key was deleted: changes of ttl are made late, and
-// until then other keys stay in memory (datafile/pending.go). So in a slot with deleted keys, each
-// entry is compared with its key's record.
+// An entry of ttl may be outdated, because changes of ttl are made late (datafile/pending.go).
+// Until they are made, the changed keys stay in memory, so their entries do not count here. Deleted
+// keys are the exception. So in a slot with deleted keys, each entry is compared with its key's
+// record.
 
 // diskDues counts the next deadlines of a part's keys that are only on disk.
 type diskDues struct {

@@ -16,10 +16,10 @@ import (
 // whichever is earlier.
 //
 // Keys with one deadline are in the order of their slots, and within a slot in the order of the
-// hashes of their names. The bucket ttl of the data file has the same order. So has the expiration
-// index, which is in memory, except for the keys of one slot with one deadline, which are sorted
-// when a page comes to them. So a DueCursor is enough to continue the list: the server keeps no
-// state between two pages, and keys may move between memory and disk.
+// hashes of their names. The bucket ttl of the data file is in this order. In memory the expiration
+// index is, too, except within a slot, where a page sorts keys with one deadline itself. So a
+// DueCursor is enough to continue the list: the server keeps no state between two pages, and keys
+// may move between memory and disk.
 //
 // The expiration index and ttl are by next deadlines. If a key's next deadline is that of an
 // element, another index has its own deadline: ownDeadlines for keys in memory, laterDeadlines for

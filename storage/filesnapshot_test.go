@@ -20,8 +20,8 @@ import (
 	"keyp/ttl"
 )
 
-// changing returns a store that the test can change with the random commands of the type faulty.
-// Unlike there, the data file has no errors.
+// changing returns a faulty, the type with random changes of a store, for a store without errors of
+// the disk.
 func changing(h *harness) *faulty { return &faulty{harness: h, names: map[name]bool{}} }
 
 // send returns a whole snapshot.

@@ -24,8 +24,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestEvictionHold: the eviction of keys of a large slot unlocks the shard after each bucket of its
-// table, so others can use the shard in between. It evicts no more keys than needed.
+// TestEvictionHold: all keys of a hash tag are in one slot, here 30,000. Eviction from that slot is
+// done in steps, and unlocks the shard between them, so that commands can use it. It evicts no more
+// keys than needed.
 func TestEvictionHold(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -8,10 +8,10 @@ import (
 	"keyp/storage/object"
 )
 
-// The batch of a transaction that writes hundreds of MiB is not one slice, which would be copied
-// each time that it grows. It has no copies of large strings either: their records refer to the
-// values' own bytes, which the log copies when it writes the batch. So until the batch is durable,
-// a command that changes such a value in place copies it first.
+// A transaction may write hundreds of MiB. So its batch is a list of pieces: a single slice would
+// be copied each time that it grows. A large string is not copied into the batch: the piece is the
+// value's own memory, and the log copies that when it writes the batch. So until the batch is
+// durable, a command that changes such a value in place copies the value first.
 
 const (
 	// pieceBytes is the length at which a piece of the batch is complete.

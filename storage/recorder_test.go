@@ -14,9 +14,9 @@ import (
 	"keyp/ttl"
 )
 
-// recorder is an example of a feature on the storage engine's hooks, as the outbox is one. It adds
-// each expired key to a list, in the batch of the log that removes the key. It does so while a
-// certain key, its rule, exists. The rule and the lists are keys of the server's own data.
+// recorder is an example of a feature that uses the hooks of the storage engine. It adds each
+// expired key to a list, in the batch of the log that removes the key. It does so while a certain
+// key, its rule, exists. The rule and the lists are keys of the server's own data.
 type recorder struct {
 	s  *Store
 	on atomic.Bool // the rule exists

@@ -10,9 +10,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestRenameBeforeItIsCopied: a large new value is renamed while a checkpoint deletes elements that
-// an earlier, unfinished checkpoint may have left of it. The old key has an older value on disk,
-// which must not come back.
+// TestRenameBeforeItIsCopied: before a checkpoint writes a large new value, it deletes elements
+// with the value's id, which an earlier, unfinished checkpoint may have left. Meanwhile the value
+// is renamed. The old key has an older value on disk, which must not come back.
 func TestRenameBeforeItIsCopied(t *testing.T) {
 	for moment := range 4 {
 		again := moment%2 == 1 // the key has another such value then

@@ -11,8 +11,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestWalksLogTime: a walk that skips something due logs the time that it uses. Later walks do not
-// log it again until something else is due.
+// TestWalksLogTime: a walk such as SCAN skips a key that is due, so a client learns that it has
+// expired. The time is then logged, so that the key does not come back after a crash. Later walks
+// do not log it again until something else is due.
 func TestWalksLogTime(t *testing.T) {
 	for _, evicted := range []bool{false, true} {
 		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {

@@ -23,10 +23,10 @@ import (
 // one, unless there are very many. Its deadlines on disk are looked at only if few keys are due in
 // all spans. Otherwise the number is estimated, between bounds that are certain.
 //
-// A shard is locked once to count its keys of a span, in memory and on disk. So the number is right
-// for one instant. If entries of the data file are read, or names are looked at, keys may move
-// between memory and disk meanwhile. Then the keys are counted again. If that happens too often,
-// the bounds are widened by the number of keys that have moved.
+// Most numbers are right for one instant: a shard is locked once to count its keys of a span, in
+// memory and on disk. But counting takes long if it reads the data file or compares names. Then the
+// shard is unlocked in between, keys may move between memory and disk, and the shard is counted
+// again. If that happens too often, the bounds are widened by the number of keys that have moved.
 //
 // If an element of a key is due and has not been removed yet, the key's next deadline is a later
 // one, which no index has. Such keys are looked at one by one. They are few, because the reaper

@@ -17,8 +17,9 @@ import (
 	"keyp/ttl"
 )
 
-// timeline counts the keys of a database in spans, and compares the bounds with the next deadlines
-// of the model's keys. exact reports whether all counts are exact.
+// timeline calls View.Timeline, which counts the keys that are due in each of several spans of
+// time. It checks that the true number of each span, from the model, is within the bounds of the
+// reply. exact reports whether all counts are exact.
 func (h *harness) timeline(v View, db int, from, until Instant, spans int,
 	match func([]byte) bool) (list []DueSpan, exact bool) {
 	h.t.Helper()

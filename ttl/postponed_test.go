@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// To readers, an index that postpones moves behaves like one that does not.
+// TestPostponedAgainstModel: if a deadline becomes later, an index leaves the key's entry at the
+// old place for a while, which is cheaper. Readers do not notice: the index behaves like a map.
 func TestPostponedAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, m := NewCounted(), indexModel[uint64]{}

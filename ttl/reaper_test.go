@@ -15,7 +15,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// shard is a Source with an Index under a lock, as in storage.
+// shard is a Source for the reaper: it removes due keys. Like a shard of package storage it has an
+// Index under a lock.
 type shard struct {
 	clock clock.Clock
 	batch int // keys that fit into the budget

@@ -18,7 +18,7 @@ import (
 
 // TestForecast: the dashboard's forecast says how many keys expire within an hour, a day and so on
 // (horizons), and draws them as bars, at several scales. Each key counts once, at its next
-// deadline. Databases after the first ones count only for the metrics.
+// deadline. Only the first 64 databases are drawn; the metrics count all.
 func TestForecast(t *testing.T) {
 	h := listen(t, "--databases", "70")
 	h.load()

@@ -14,7 +14,8 @@ import (
 	"keyp/resp"
 )
 
-// counted waits until a user's count of a span has the given total.
+// counted asks for the numbers of keys that expire in a span of time, as the dashboard does for a
+// user. It waits until their sum is want.
 func (h *harness) counted(query, user string, want int64) (c dueBars) {
 	h.t.Helper()
 	await.Until(h.t, fmt.Sprintf("%s has %d", query, want), func() bool {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestNewDir: if the name is a link, its target becomes the new directory. A target that cannot be
-// replaced is refused before the work starts. After an error nothing is left.
+// TestNewDir: tools such as keyp restore make a new data directory. If its path is a link, the
+// directory is made at the link's target. If the directory cannot be made there, the tool fails
+// before it starts to write. After an error nothing is left.
 func TestNewDir(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -28,11 +28,10 @@
 // before it: the hard state, and the index of the last entry before the head (last). So the records
 // before it need not be read. Its base is the last entry that the machine had applied then.
 //
-// An open log has all entries after its base. Open finds the base in two steps. It reads all
-// records, from the first segment on. The first head says where the entries begin: all entries
-// after its last are in the log. Then Open looks at the bases in all heads, and takes the lowest
-// one that is not before the first head's last. Rotate and Needed return the newest segment from
-// which a start finds all entries after a given entry. The segments before it may be removed.
+// When old segments are removed, the log keeps all entries after some index: the first remaining
+// head's last. Open takes as base the lowest of the bases in all heads that is not before that
+// index. Rotate and Needed return the newest segment from which a start finds all entries after a
+// given entry. The segments before it may be removed.
 //
 // A write with a base says that a snapshot has replaced all entries.
 //

@@ -41,8 +41,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestSyncedIndex: entries on disk stay synced, whatever is appended after them. Earlier calls of
-// SyncedIndex do not matter, and it is still true after Open.
+// TestSyncedIndex: SyncedIndex returns the last entry that is on disk. It does so whatever is
+// appended after that entry, however often SyncedIndex is called, and after Open.
 func TestSyncedIndex(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true

@@ -10,8 +10,8 @@ import (
 	"keyp/internal/vfs"
 )
 
-// TestTableCut: if a record's first entry is replaced, the record leaves the table, whatever block
-// it is in.
+// TestTableCut: the table has the position of each record with entries, in blocks. If an entry is
+// replaced, the records from that entry on are removed, whatever block they are in.
 func TestTableCut(t *testing.T) {
 	for _, index := range []uint64{2, 5, blockSize, blockSize + 1, 2 * blockSize, 2*blockSize + 3} {
 		var records table

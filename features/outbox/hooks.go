@@ -13,8 +13,10 @@ import (
 	"keyp/storage/object"
 )
 
-// This file contains the hooks that the store calls for expiries. They put entries into queues in
-// the shard of the key, as part of the batch that removes the key or the element.
+// This file contains the hooks that the store calls when keys or elements expire. For each rule
+// that applies, a hook adds an entry about the expiry to a queue in the key's shard. It does so in
+// the batch of the log that removes the key or the element. Later the mover moves the entries to
+// the rule's stream.
 
 // takes reports whether the rule applies to a key.
 func (r *outbox) takes(name []byte, typ object.Type) bool {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// seenAt records up to which instant sent replies have shown a key or a database. Keys and elements
-// that were due by then were shown as gone, and must not come back.
+// seenAt has, for each key and database, the latest time at which a reply has shown it to a client.
+// Keys and elements with earlier deadlines were shown as expired, and must not come back.
 type seenAt struct {
 	keys map[name]int64
 	all  [databases]int64 // of all keys of a database, but not of their elements

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestCreateOwned: if the name is a link, the link's target keeps its bytes. The file's other names
-// keep theirs, too. A locked file stays.
+// TestCreateOwned: CreateOwned makes a new, empty file, in place of any other with that name. The
+// old file is not written to, so its other hard links, and the target of a symbolic link, keep
+// their content. A file that a process has locked is not replaced.
 func TestCreateOwned(t *testing.T) {
 	dir := t.TempDir()
 	kept, name := filepath.Join(dir, "kept"), filepath.Join(dir, "name")

@@ -12,8 +12,8 @@ import (
 	"keyp/storage/backupfile"
 )
 
-// span describes a file. It has the batches with numbers from from on and below until. The number
-// of bytes that are missing at its end is cut.
+// span describes a file of an archive: the numbers of its first batch and of the batch after its
+// last one, and how many bytes are missing at its end.
 type span struct{ from, until, cut int }
 
 // archiveOf makes a directory with files of batches. A file that begins where the one before it

@@ -11,8 +11,8 @@ import (
 
 const minute = 60_000
 
-// guarded returns a Guard with a limit of ten minutes and a patience of an hour, its clock, and a
-// counter of how often the guard has begun.
+// guarded returns a Guard, its clock, and a counter of how often it began to distrust the clock. It
+// does so if the clock steps by more than ten minutes, and for an hour.
 func guarded(member bool, found func(*clock.Fake) Record) (*Guard, *clock.Fake, *int) {
 	c, begun, newest := clock.NewFake(1_700_000_000_000), new(int), int64(0)
 	g := &Guard{}

@@ -29,9 +29,9 @@ import (
 //   - The checksum of a record proves the record that a look-up finds. If a look-up finds no
 //     record, that proves nothing before the slot is verified: all its pages are sound, all its
 //     records verify, and their number and digest are those of the slot's entry. A slot is verified
-//     once, before the first time that a missing record is believed, and before its first record is
-//     written. Otherwise a record that is put into a damaged page could be in a place where the
-//     next look-up finds an older record.
+//     once: before the first time that a missing record is believed, and before its first record is
+//     written. Otherwise bbolt could write a record into the wrong page, if pages are damaged, and
+//     a look-up would find an older record instead.
 //   - Reads of a range (elements of a value, a stretch of keys, ttl) check its pages
 //     in the same way (Each).
 //   - The end of a checkpoint is committed twice before the log lets its segments go, so

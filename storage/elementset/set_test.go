@@ -12,9 +12,9 @@ import (
 	"keyp/storage/object"
 )
 
-// TestMarksModel compares Set with a map. Single elements of a list and runs of them are added.
-// Then the set is visited in portions, while the list changes: each visit gets the element's value
-// at that moment.
+// TestMarksModel compares Set, a set of names of a collection's elements, with a map. Here these
+// are elements of a list, added one by one and as runs of neighbours. The set is then visited in
+// portions, while the list changes: the visitor gets each element's present value.
 func TestMarksModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var l object.List

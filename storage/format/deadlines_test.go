@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// TestRepairOfTimes: one damaged bit of a record's times, or of their checksum, is corrected if the
-// bucket ttl is no help. The bucket may have only an element's deadline, or entries of unknown
-// keys. Two damaged bits are not corrected.
+// TestRepairOfTimes: if the times of a key's record are damaged, the bucket ttl usually has the
+// key's deadline, too. Here ttl does not help: it has only an element's deadline, or entries of
+// unknown keys. Then one damaged bit of the times, or of their checksum, is corrected. Two are not.
 func TestRepairOfTimes(t *testing.T) {
 	at := DiskKey(nil, 1, Key{Name: []byte("key")})
 	want := Times{Deadline: 1_700_000_109_584, Created: 1_700_000_000, First: 1_700_000_010_000}

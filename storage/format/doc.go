@@ -33,8 +33,9 @@
 // that elements have deadlines, and first is the earliest of them.
 //
 // A key has one entry in ttl if it or one of its elements has a deadline. The entry is at the key's
-// deadline, or at the first deadline of an element if that is earlier. created is there only in the
-// first case.
+// deadline, or at the first deadline of an element if that is earlier. created, a Unix second, is
+// the time when the deadline was set. In ttl it is there only if the entry is at the key's
+// deadline.
 //
 // # The log
 //
@@ -64,7 +65,7 @@
 //	                                                      record before is about
 //	population 20 space shard keys expires timed          as counts, and keys with timed elements
 //
-// id is the value's, which no other value ever gets; created, a Unix second, is there when deadline
-// is not 0; number is 8 bytes, as in object.ListKey. Before more, less and expire come large,
-// element, remove, or one of these three, in the same batch. Tags are never reused; 6 is free.
+// id is the value's, which no other value ever gets. created is there when deadline is not 0.
+// number is 8 bytes, as in object.ListKey. The record before more, less or expire is in the same
+// batch, and is large, element, remove, more, less or expire. Tags are never reused; 6 is free.
 package format

@@ -18,7 +18,9 @@ import (
 //	└─────────┴─────────┴─────────┴─────────┴────────┴──────────────────────────┘
 //
 // A change removes the key's entry at old due from ttl, and writes one at new due. 0 means that
-// there is no such entry. element is 1 if the new entry is for the deadline of an element.
+// there is no such entry. created belongs to the new entry: the Unix second when its deadline was
+// set. element is 1 if the new entry is for the deadline of an element. length is that of the last
+// field.
 const changeHead = 23
 
 // AppendChange appends a change of a key's entry in ttl, from the times old to the times new. at is

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// LimitChanges are the elements that have changed, in their order. Its memory is used again after
-// Clear.
+// LimitChanges collects the elements of a Limit that a call has changed, in order, so that the
+// store can log them. Its memory is used again after Clear.
 type LimitChanges struct {
 	bytes []byte
 	list  []limitChange

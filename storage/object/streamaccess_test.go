@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// elementSource is a RunSource of elements by key.
+// elementSource stands for the data file, from which a stream reads entries that are not in memory
+// (RunSource). It has a stream's elements by key.
 type elementSource struct {
 	elements map[string]string
 	reads    int

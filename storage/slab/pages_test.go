@@ -7,8 +7,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestPagesReturn: memory outside the heap is given back when it is freed, when a part is dropped,
-// and when it is no longer referenced.
+// TestPagesReturn: an Allocator uses memory outside of Go's heap. The system gets it back when all
+// of it is freed, when the Allocator is dropped, and when nothing refers to the Allocator any more.
 func TestPagesReturn(t *testing.T) {
 	if OnHeap {
 		t.Skip("the race detector's build has pages on the heap")

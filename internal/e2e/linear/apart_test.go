@@ -15,12 +15,11 @@ import (
 
 // apart is a group whose members' clocks are hours apart.
 //
-// The group's time is that of the founder's clock, whichever member leads. A failover may set it
-// back by some ms: the time that the leader's last message took. It is right again when the founder
-// leads again, and nothing sets it ahead. The exact difference is not known. So before and after
-// each operation the test asks the leader for its time, over the connection of the operation. A
-// connection leads to one process, whose time never goes back. Each reply must be near the time of
-// the founder's clock, and so far from those of the other members.
+// The group's time is that of the founder's clock, whichever member leads. After a failover it may
+// be some ms behind, and the test does not know how many. So before and after each operation the
+// test asks the leader for its time, over the same connection. That leads to one process, whose
+// time never goes back. Each reply must be near the time of the founder's clock, and so cannot come
+// from another member's clock.
 type apart struct {
 	t      *testing.T
 	offset int64 // of the founder's clock from this machine's, in ms

@@ -9,8 +9,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// collected is the workload of collections. The key and its group determine whether it is a hash, a
-// list, a set or a sorted set. There are few fields, members and elements, and values are numbers.
+// collected is the workload of collections. Keys are in groups. The number of the key and that of
+// its group decide whether it is a hash, a list, a set or a sorted set. There are few fields,
+// members and elements, and values are numbers.
 type collected struct{}
 
 // collectionVerbs are the commands on each kind of collection.

@@ -13,10 +13,10 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// These tests set the clock of the servers forward and back. The models count in the servers' time.
-// Between its request and its reply, an operation runs at one instant, which the offset of the
-// servers' clock gives. If the clock is set meanwhile, any instant from that of the old offset to
-// that of the new one is possible. A deadline that passes before the clock is set back stays
+// These tests set the clock of the servers forward and back, so it is ahead of or behind the test's
+// own clock. The models use the servers' clock. So the test converts the times of each request and
+// reply. If the clock is set between the two, the operation may have run at any time from the
+// earlier reading to the later one. A deadline that passes before the clock is set back stays
 // passed, even if no client saw that.
 
 // regime is a span of the test's time during which the servers' clock is offset ms ahead of the

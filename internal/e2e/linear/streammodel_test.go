@@ -8,12 +8,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of the streams of one group of keys. The other model is for strings.
+// The model of streams. As in the model of strings, keys are in groups, and each group is checked
+// by itself.
 //
 // A stream is the list of all entries that were added since the key was created, including deleted
-// ones. An entry's index in this list never changes, and IDs ascend along the list. So a group's
-// last delivered ID and its pending entries are indexes. If the addition of an entry was lost, its
-// ID is unknown until a reply shows it. Any ID between those of its neighbours is right then.
+// ones. An entry's index in this list never changes, and IDs ascend along the list. So the model
+// stores a consumer group's last delivered ID and its pending entries as indexes. If XADD got no
+// reply, the ID of its entry is unknown until another reply shows it. Until then any ID between
+// those of its neighbours is possible.
 
 var streamGroups = [...]string{"a", "b"}
 

@@ -28,8 +28,8 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestConn: a read waits for Bound, except after Listen, which sets another limit for a message
-// that should not come.
+// TestConn: a read fails after the time Bound. A test that expects no message calls Listen first,
+// which sets a shorter limit for reads.
 func TestConn(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
