@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// aclCall is a command with its effects, which do not come from its declaration.
+// aclCall is a call with the keys and channels that it uses. These are written by hand, so that the
+// test does not depend on the commands' declarations.
 type aclCall struct {
 	text     string // its name is what stands before the first key or channel
 	name     string

@@ -92,7 +92,7 @@ func TestGeo(t *testing.T) {
 }
 
 // TestGeoSearchFindsAll: GEOSEARCH finds the same members as a comparison with every member, for
-// areas of any place and size. It does so on the event loop and as a task.
+// areas of any place and size. It does so on the event loop's goroutine and on another one.
 func TestGeoSearchFindsAll(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -63,7 +63,7 @@ var (
 	eventLRem    = listEvent("lrem")
 )
 
-// The errors of these commands.
+// The errors of LINDEX, LSET, LPOS and LREM.
 const (
 	errIndexRange  Error = "ERR index out of range"
 	errZeroRank    Error = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list"

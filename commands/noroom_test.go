@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestNoRoom lists the commands that may run on a full disk, by how much of the last log segment
-// must be free for them. A new command belongs in one of the lists.
+// On a full disk no further log segment can be made, and the space in the last one is reserved for
+// commands that free memory or disk. TestNoRoom lists the commands that may run then, by how much
+// of that segment must be free. A new command belongs in one of the lists.
 func TestNoRoom(t *testing.T) {
 	want := map[string]string{
 		"refused before the last segment": "keyp.delay|extend keyp.delay|nack keyp.delay|pop keyp.delay|reschedule move rename renamenx",

@@ -5,8 +5,8 @@ import (
 )
 
 // A command that reads or stores large values (Spec.Offload) runs as a task of scope Pinned. The
-// values of its keys are pinned and the shards are unlocked, so the loop serves others meanwhile. A
-// command that would change one of the values waits for the end of the task. See storage.Pins.
+// shards of its keys are unlocked meanwhile, so the event loop serves other clients. The values are
+// pinned (storage.Pins): a command that would change one of them waits for the end of the task.
 
 const (
 	// largeValue is the size in bytes from which a value takes long to read.

@@ -1,6 +1,7 @@
 package commands
 
-// noExample lists the commands without an example. The value is a description of their reply.
+// docs/reference/commands.md has an example session for each of Keyp's own commands. noExample
+// lists the commands without one, each with a description of its reply.
 var noExample = map[string]string{
 	"KEYP.OUTBOX LIST":   "an array of what GET replies",
 	"KEYP.POLICY LIST":   "an array of what GET replies",

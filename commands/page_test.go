@@ -16,7 +16,8 @@ var updatePage = flag.Bool("update", false,
 const (
 	commandsPage = "../docs/reference/commands.md"
 	updateHow    = "go test ./commands -run TestCommandsPage -update"
-	// generatedMark is the line at the end of the handwritten part of the page.
+	// docs/reference/commands.md begins with a handwritten part; the rest is generated from the
+	// declarations of commands. generatedMark is the line between the two.
 	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"
 )
 

@@ -13,7 +13,7 @@ import (
 // Slowlog keeps the latest commands that took long. The zero value records nothing before configure
 // is called.
 type Slowlog struct {
-	limit atomic.Int64 // slowlog-log-slower-than and one, in µs: 0 is not configured
+	limit atomic.Int64 // slowlog-log-slower-than, in µs, plus 1; 0: not configured yet
 	mu    struct {
 		sync.Mutex
 		max   int

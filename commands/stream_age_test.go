@@ -64,8 +64,8 @@ func TestXCfgSetMaxAge(t *testing.T) {
 	`)
 }
 
-// TestMaxAgeGroups: when entries reach the maximum age, groups keep their pending references, lose
-// them, or keep the entries, depending on the option.
+// TestMaxAgeGroups: when entries reach the maximum age, they are removed. Depending on the option,
+// a group's pending references to them stay, are removed too, or prevent the removal.
 func TestMaxAgeGroups(t *testing.T) {
 	for _, c := range []struct{ option, pending, length string }{
 		{"KEEPREF", `[3, "1700000000000-1", "1700000000000-3", [["c", "3"]]]`, "0"},

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Message is a message of the library on its way to another member.
+// Message is a message of the Raft library on its way to another member.
 type Message struct {
 	Group uint64
 	Time  int64  // Unix ms, see Time

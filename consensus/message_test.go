@@ -14,7 +14,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// drawMessage draws a message with any of the fields that the library uses between members.
+// drawMessage draws a message with any of the fields that the Raft library sends to other members.
 func drawMessage(t *rapid.T) *Message {
 	number := func(name string) *uint64 {
 		return proto.Uint64(rapid.OneOf(rapid.Uint64Range(0, 300), rapid.Uint64()).Draw(t, name))

@@ -12,8 +12,8 @@ import (
 	"keyp/consensus"
 )
 
-// quickBytes is the limit, in bytes, up to which entries are applied on the goroutine that delivers
-// them. Another goroutine applies more.
+// quickBytes bounds the bytes of entries that are applied on the goroutine that delivers them.
+// Larger amounts are applied on another goroutine.
 const quickBytes = 256 << 10
 
 // task is a piece of work in the queue. waits means that it may wait for the server's loop or for

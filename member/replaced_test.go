@@ -6,7 +6,9 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// leading returns the journal of a leader, and a function that makes proposals for it.
+// A leader's journal has the batches that are proposed to the group. If the leader is deposed, some
+// of them may be replaced by those of the new leader. leading returns the journal of a leader, and
+// a function that makes proposals for it.
 func leading(t *testing.T, first uint64) (j *journal, propose func() uint64) {
 	t.Helper()
 	j = newJournal(&Member{})

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// timer is a call of run by the loop, at the time at of its monotonic clock. The owner of a timer
-// sets and stops it through timers. It may be set again, even by run.
+// timer is a function, run, that the loop calls at a certain time of its monotonic clock. The owner
+// of a timer sets and stops it by methods of timers. It may be set again, even by run.
 type timer struct {
 	at    time.Duration
 	run   func()

@@ -11,8 +11,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestGarbageOutlivesFailedCheckpoint: garbage of the data file is not forgotten when the
-// checkpoint that should record it finds no space on the disk.
+// TestGarbageOutlivesFailedCheckpoint: data that must still be deleted from the data file (garbage)
+// is recorded by a checkpoint. It is deleted in the end, even if the first such checkpoint finds no
+// space on the disk.
 func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -20,8 +20,7 @@ import (
 	"keyp/ttl"
 )
 
-// changing returns a faulty, the type with random changes of a store, for a store without errors of
-// the disk.
+// changing returns h with the random commands of type faulty. The disk has no faults here.
 func changing(h *harness) *faulty { return &faulty{harness: h, names: map[name]bool{}} }
 
 // send returns a whole snapshot.

@@ -9,11 +9,11 @@ import (
 // Members of a group have one time, whichever of them leads, and however far apart their wall
 // clocks are. It is the leader's store time, and each message of the leader contains it.
 //
-//   - A follower's time is the last time that the leader sent, plus the boot time of this machine
-//     since then. So it lags by the time that the message took. That lag is longer than what this
-//     machine's clock can gain until the next message, so no follower shows a key as gone before
-//     the leader does. The time continues without a leader. No step of this machine's wall clock
-//     changes it.
+//   - A follower's time is the last time that the leader sent, plus the time since then by a clock
+//     that nobody sets (boot time). So it is behind the leader's by the time that the message took.
+//     That is more than this machine's clock can gain until the next message, so no follower shows
+//     a key as gone before the leader does. The time continues without a leader. No step of this
+//     machine's wall clock changes it.
 //   - If the leader's wall clock is set back by less than a second, the leader's time stands still
 //     for that long. A follower learns of this with the next heartbeat. Until then it is ahead by
 //     up to a tick (40 ms).

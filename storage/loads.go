@@ -13,8 +13,8 @@ import (
 
 // loads is the queue of keys that sessions wait for. A worker takes several requests from the queue
 // at a time and reads their keys in one transaction. While workers are busy, another one is woken
-// only if they cannot take all that is in the queue next. So even for many requests few threads are
-// woken.
+// only if the queue is longer than what the busy ones will take next. So even for many requests few
+// threads are woken.
 type loads struct {
 	s  *Store // constant
 	mu struct {

@@ -8,7 +8,7 @@ import (
 	"keyp/storage/object"
 )
 
-// limitOf returns the value that a content describes.
+// limitOf makes the value of a key with rate limits (KEYP.LIMIT) from its elements in the model.
 func limitOf(c *content) *object.Limit {
 	l := &object.Limit{}
 	for _, e := range c.elems {

@@ -7,9 +7,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestPinnedDeadlines: a value whose elements have deadlines does not change while it is pinned,
-// even if its elements become due. After that, due elements are removed. Meanwhile the key may be
-// deleted, moved or replaced.
+// TestPinnedDeadlines: a value is pinned while a task reads it on another goroutine. Until the task
+// ends, the value does not change, even if its elements become due or its key is deleted, moved or
+// replaced. After that, due elements are removed.
 func TestPinnedDeadlines(t *testing.T) {
 	const elements = 500
 	for meanwhile, do := range map[string]func(h *harness, k Key){

@@ -8,9 +8,9 @@ import (
 	"keyp/ttl"
 )
 
-// TestStampAfterMoves: a transaction writes many keys, which then move or are removed, so that
-// their chunks are used for blocks of other sizes. The transaction stores its LSN only in the
-// present blocks of its keys.
+// TestStampAfterMoves: at its end a transaction stores its LSN in each key that it has written.
+// Here the keys have moved in memory or are gone by then, and their old memory has other keys.
+// These must not be overwritten.
 func TestStampAfterMoves(t *testing.T) {
 	h := newHarness(t)
 	const keys, rounds = 8, 6

@@ -11,7 +11,8 @@ import (
 	"keyp/ttl"
 )
 
-// During a global transaction monitoring continues to report the earlier numbers.
+// TestSurveyBesideGlobal: while a transaction has locked the whole keyspace, monitoring reports the
+// numbers of before, and does not wait.
 func TestSurveyBesideGlobal(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

@@ -13,7 +13,8 @@ import (
 	"keyp/ttl"
 )
 
-// Unfinished is a key whose value is only partly in the data file, or is there under two names.
+// Unfinished is a key that an unfinished checkpoint left in the data file: with only a part of its
+// value, or under the old and the new name of a RENAME.
 type Unfinished struct {
 	Space uint32
 	Name  string

@@ -10,8 +10,8 @@ import (
 	"keyp/storage/object"
 )
 
-// Object is a key that is not in a slab: a large string or a collection. With millions of small
-// collections its size matters, so rarely used fields are in side.
+// Object is a key that is not in a slab: a large string or a collection. There may be millions of
+// objects, so the struct is small: fields that few objects use are in a second struct (side).
 type Object struct {
 	key      string
 	val      object.Value // nil in a tombstone

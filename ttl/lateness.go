@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// The buckets of Lateness: one per millisecond below subBuckets, then subBuckets for each doubling.
+// Lateness is a histogram of how late keys are removed, in ms. It has these buckets: one per
+// millisecond below subBuckets, then subBuckets for each doubling.
 // So a bucket is never wider than 1/16 of its values. Values above the last doubling (about 70
 // years) count in the last bucket.
 const (

@@ -12,8 +12,9 @@ import (
 	"keyp/internal/clock"
 )
 
-// This is the interface of the Keyp TTL design as far as commands need it. Its methods IsExpired,
-// CleanupExpired and RestoreTTL belong to the store: see doc.go.
+// Manager has the methods of the TTL manager that Keyp's first design asked for. This declaration
+// checks that. The design's methods IsExpired, CleanupExpired and RestoreTTL belong to the store:
+// see doc.go.
 var _ interface {
 	SetExpire(key string, n int64, unit Unit, cond Condition) (int, error)
 	SetExpireAt(key string, timestamp int64, unit Unit, cond Condition) (int, error)

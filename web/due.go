@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// dueEvery is the least time between two counts of due keys. The counts take one part in
-	// dueShare of the time.
+	// dueEvery is the least time between two counts of due keys. The counts take at most
+	// 1/dueShare of the time.
 	dueEvery = time.Second
 	dueShare = 100
 	// dueLooks is about how many deadlines a count reads for the spans of a database. dueCost is

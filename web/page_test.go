@@ -26,7 +26,8 @@ const (
 	dashboard     = "../deploy/grafana/keyp.json"
 )
 
-// TestMonitoringPage: the page has every metric, as in the table.
+// TestMonitoringPage: docs/reference/metrics.md has every metric, as the table metrics describes
+// it.
 func TestMonitoringPage(t *testing.T) {
 	have, err := os.ReadFile(metricsPage)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// node measures a library for Node. node.js prints the times for adding the jobs and for processing
-// them, in ms.
+// node measures a library for Node. The script node.js prints the times for adding the jobs and for
+// processing them, in ms.
 func node(library string) func(context.Context, string, int) (result, error) {
 	return func(ctx context.Context, addr string, jobs int) (r result, err error) {
 		_, port, err := net.SplitHostPort(addr)

@@ -5,7 +5,8 @@ import (
 	"sort"
 )
 
-// state is the result of all records, without the data of entries.
+// state is what a log's records amount to: the term, the vote, and where each entry is. It has no
+// data of entries.
 type state struct {
 	id    Identity
 	begun bool // a head was seen

@@ -9,8 +9,9 @@ import (
 	"keyp/storage/object"
 )
 
-// An entry of a queue has these fields. The deadline has 8 bytes, which sort in the order of time.
-// Fields in brackets may be missing; the flags below say which are there.
+// An outbox first puts each expiry into a queue, as an entry with these fields. The deadline has 8
+// bytes, which sort in the order of time. Fields in brackets may be missing; the flags below say
+// which are there.
 //
 //	deadline, time of removal, database, type, flags, key
 //	[, element] [, value] [, size of the value]

@@ -11,7 +11,8 @@ import (
 	"keyp/ttl"
 )
 
-// governor applies the policies of a set to the keys that commands write and read.
+// governor applies the deadline policies of a Set (KEYP.POLICY) to the keys that commands write and
+// read.
 type governor struct {
 	*Set
 	clock clock.Clock

@@ -17,7 +17,8 @@ var updatePage = flag.Bool("update", false,
 const (
 	optionsPage = "../../docs/reference/options.md"
 	updateHow   = "go test ./internal/config -run TestConfigurationPage -update"
-	// generatedMark ends the part of the page that is written by hand.
+	// docs/reference/options.md begins with a handwritten part; the rest is generated from the
+	// table of options. generatedMark is the line between the two.
 	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"
 )
 

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// The configuration files that Redis and Valkey ship are accepted, without their comments. Debian's
-// file asks for a daemon, but Debian's service overrides that on the command line.
+// TestStockFiles: Load accepts the configuration files that Redis and Valkey ship. The copies here
+// lack the comments. Debian's file asks for a daemon, but Debian's service overrides that on the
+// command line.
 func TestStockFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/stock/*.conf")
 	if err != nil || len(files) < 15 {

@@ -12,9 +12,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// cutting starts a proxy for connections to a server. It cuts the first connections (as many as
-// cuts says) after so many bytes of replies, and leaves later ones alone. The server notices only
-// every second cut: otherwise the proxy keeps the server's side open.
+// cutting starts a proxy for connections to a server. It cuts the first connections, whose number
+// is cuts, after so many bytes of replies. Later connections are not cut. The server notices only
+// every second cut: after the others the proxy leaves the server's side open.
 func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32) {
 	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")

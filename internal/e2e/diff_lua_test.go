@@ -12,8 +12,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// luaCases is the number of programs of each kind that TestDiffLua draws for each case of
-// KEYP_DIFF_CASES.
+// TestDiffLua runs random Lua programs of several kinds on Keyp and Redis. KEYP_DIFF_CASES times
+// luaCases is the number of programs of each kind.
 const luaCases = 5
 
 // TestDiffLua draws programs of several kinds, each about one subject (arithmetic, formats,

@@ -14,7 +14,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestGoRedisKeyp sends Keyp's own commands.
+// TestGoRedisKeyp calls Keyp's own commands with go-redis, and checks the replies.
 func TestGoRedisKeyp(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

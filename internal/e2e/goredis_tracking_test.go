@@ -27,7 +27,8 @@ func TestGoRedisTracking(t *testing.T) {
 	})
 }
 
-// invalidated collects the keys of messages.
+// invalidated collects the keys of the invalidation messages that a client gets with CLIENT
+// TRACKING.
 type invalidated struct{ keys []string }
 
 func (i *invalidated) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext,

@@ -43,7 +43,7 @@ func TestDecodeTrailer(t *testing.T) {
 		{"version 256", seal(raw(kindString, 3, "abc"), 256), ErrPayload},
 		{"nothing", nil, ErrPayload},
 		{"9 bytes", good[:9], ErrPayload},
-		{"zeros", make([]byte, 10), ErrFormat}, // that is their checksum
+		{"zeros", make([]byte, 10), ErrFormat}, // the checksum of zeros is zero
 		{"no value", seal(nil, version7_0), ErrFormat},
 		{"short of a byte", good[:len(good)-1], ErrPayload},
 		{"a byte behind", append(bytes.Clone(good), 0), ErrPayload},

@@ -7,8 +7,9 @@ import (
 	"io"
 )
 
-// OldestWritten and NewestWritten bound the versions that FileWriter writes. Redis 7.0 is the
-// oldest that has the encodings of Encode. No payload of Encode needs a version after the newest.
+// OldestWritten and NewestWritten bound the versions of RDB files that FileWriter writes. Older
+// Redis does not know the encodings that Encode uses. The newest is the version with all types that
+// Encode can write.
 const (
 	OldestWritten = version7_0
 	NewestWritten = version8_8

@@ -17,7 +17,8 @@ import (
 	"keyp/internal/testkit/setup"
 )
 
-// victimEnv names the file in which TestVictim lists the things it has created.
+// TestInterrupted interrupts a test process (TestVictim), and checks that nothing of it is left.
+// victimEnv names the file in which that process lists the things that it has created.
 const victimEnv = "KEYP_VICTIM"
 
 // TestVictim runs only in a process that TestInterrupted starts. It starts servers, creates

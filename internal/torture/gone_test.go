@@ -15,8 +15,9 @@ import (
 	"keyp/storage"
 )
 
-// dueKeys creates keys of each type that expire 5 s after the epoch, and others with elements that
-// expire then. "1:" selects database 1, which has no other keys.
+// dueKeys are commands that create keys of each type. Some of these keys expire 5 s after the
+// test's clock starts, and others have elements that expire then. A command after "1:" runs in
+// database 1.
 var dueKeys = []string{
 	"SET kept v", "SET s v PX 5000", "SET n 7 PX 5000",
 	"HSET h f v", "PEXPIRE h 5000", "HSET hf f 1 g v", "HPEXPIRE hf 5000 FIELDS 1 f", "HSET hh f v",

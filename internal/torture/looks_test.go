@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// seenAt has, for each key and database, the latest time at which a reply has shown it to a client.
-// Keys and elements with earlier deadlines were shown as expired, and must not come back.
+// Replies tell clients which keys exist at the time of the reply. seenAt has the latest such time
+// for each key and database. A key or element with an earlier deadline was missing in that reply,
+// and must not come back.
 type seenAt struct {
 	keys map[name]int64
 	all  [databases]int64 // of all keys of a database, but not of their elements

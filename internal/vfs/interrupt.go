@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Uninterrupted runs do, and repeats it while a signal interrupts it (EINTR), because that says
-// nothing about the disk. do must be safe to repeat.
+// Uninterrupted calls the function do, and calls it again while it ends with EINTR. A signal has
+// then interrupted a system call, which says nothing about the disk. do must be safe to repeat.
 func Uninterrupted(do func() error) error {
 	const most = 1000
 	err := do()

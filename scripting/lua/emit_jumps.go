@@ -1,7 +1,8 @@
 package lua
 
-// jump adds a jump whose target is not known yet. It returns the list of jumps to that target: the
-// new jump, and the pending ones that would jump to the new one.
+// jump adds a jump whose target is not known yet. Earlier jumps that wait for the next instruction
+// as their target would now lead to a jump. So they get the same target as the new jump. jump
+// returns the list of all of these.
 func (f *function) jump() jumps {
 	pending := f.pending
 	f.pending = noJumps

@@ -1,7 +1,7 @@
 package lua
 
-// event is an operation that a metamethod may replace. Those with a value below the constant
-// called remembered are looked up often, so a metatable remembers which of them it lacks.
+// event is an operation that a metamethod may replace. The events before the constant remembered
+// are looked up often. So a metatable remembers which of these it lacks.
 type event uint8
 
 const (

@@ -11,8 +11,8 @@ import (
 
 const minute = 60_000
 
-// guarded returns a Guard, its clock, and a counter of how often it began to distrust the clock. It
-// does so if the clock steps by more than ten minutes, and for an hour.
+// guarded returns a Guard, its clock, and a counter of how often it began to distrust the clock. If
+// the clock steps by more than ten minutes, the guard distrusts it for an hour.
 func guarded(member bool, found func(*clock.Fake) Record) (*Guard, *clock.Fake, *int) {
 	c, begun, newest := clock.NewFake(1_700_000_000_000), new(int), int64(0)
 	g := &Guard{}

@@ -2,7 +2,8 @@ package format
 
 import "encoding/binary"
 
-// The keys of bucket garbage, which name the data to be deleted from the data file:
+// The keys of the bucket garbage name data that is still to be deleted from the data file, and
+// exceptions:
 //
 //	'e' id         the elements of a value that no record names
 //	's' space      all of a keyspace: its database was emptied

@@ -11,9 +11,9 @@ import (
 // nothing is ever copied as a whole:
 //
 //	hash of the key ──index──► pos ──dense──► ref ──arena──► entry
-//	(deadline, pos) in due, of the elements that have a deadline
-//	(score, pos) in scores, sorted by score and key, if the value is a sorted set
-//	(due, pos) in scores, sorted by due and number, if it is a delay queue
+//	(deadline, pos) in the tree due, of the elements that have a deadline
+//	(score, pos) in the tree scores, sorted by score and key, of a sorted set
+//	(due time, pos) in the tree scores, sorted by due time and job number, of a delay queue
 //
 // pos numbers the elements from 0. When an element is removed, the last one gets its pos, so there
 // are no gaps. So pos serves to choose a random element, but not as a cursor; the hash is the

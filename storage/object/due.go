@@ -8,8 +8,8 @@ import (
 	"keyp/storage/hashtable"
 )
 
-// Deadlines visits the deadlines of elements that are later than after, in order and each once,
-// until visit returns false.
+// Deadlines visits the deadlines of elements, in order and each once, until visit returns false. It
+// begins with the first deadline later than the argument after.
 func (m *members) Deadlines(after int64, visit func(deadline int64) bool) {
 	if m.big == nil {
 		var list []int64

@@ -9,8 +9,8 @@ import (
 	"keyp/storage/hashtable"
 )
 
-// The packed form and the arena of the large form both store an element of a hash, set or sorted
-// set as an entry:
+// A hash, set or sorted set has its elements in memory as entries. A small one has them in one
+// packed piece of memory, a large one in an arena. An entry has this form in both:
 //
 //	┌─────────────────────┬──────────────┬──────────┬─────┬───────┐
 //	│key len<<2|flags     │value len     │deadline  │ key │ value │

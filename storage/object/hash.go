@@ -1,7 +1,8 @@
 package object
 
-// Hash is a hash. Element keys are fields, each with a value and perhaps a deadline. Slices that it
-// returns are valid until it changes, and must not be passed back to it.
+// Hash is a hash. Each field is stored as an element, whose key is the field. It has a value and
+// perhaps a deadline. Slices that it returns are valid until it changes, and must not be passed
+// back to it.
 type Hash struct{ members }
 
 func hashRule() rule {

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// A small set of integers is the packed head and its members in ascending order (LE). Each member
-// has 2, 4 or 8 bytes, as many as the widest one needs. A flag in the head gives the width.
+// A small set of integers is one piece of memory: a header (packed.go), and the members in
+// ascending order, as little-endian numbers. Each member has 2, 4 or 8 bytes, as many as the widest
+// one needs. A flag in the header gives the width.
 
 // parseInt reads a member that is an integer in its canonical form: "0", "12", "-3", but not "+1",
 // "007" or "-0".

@@ -1,8 +1,9 @@
 package object
 
-// Set is a set. Element keys are members, which may have deadlines. A small set of integers without
-// deadlines is sorted (ints.go); any other small set has its members in the order of addition.
-// Slices that methods return are valid until the set changes, and must not be passed back to it.
+// Set is a set. Each member is stored as an element, whose key is the member. Members may have
+// deadlines. A small set of integers without deadlines is sorted (ints.go); any other small set has
+// its members in the order of addition. Slices that methods return are valid until the set changes,
+// and must not be passed back to it.
 type Set struct{ members }
 
 func setRule() rule {

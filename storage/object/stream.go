@@ -15,9 +15,9 @@ import (
 //
 // Methods that change the stream have a parameter changed, a function that may be nil. They call it
 // with the key of each element that they changed, added or removed, so that the caller can log it.
-// Add and TrimFirst do not call it for entries: they return their numbers. Elements have no
-// deadlines. In a stream with a maximum age, the deadlines of entries follow from their ids
-// (streamage.go).
+// Add and TrimFirst do not call it for entries: they return the element keys of the entries as
+// numbers. Elements have no deadlines. In a stream with a maximum age, the deadlines of entries
+// follow from their ids (streamage.go).
 type Stream struct {
 	runs      []*streamRun
 	allocated int // bytes of memory behind the runs

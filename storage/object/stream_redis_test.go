@@ -9,8 +9,9 @@ import (
 	"keyp/internal/testkit"
 )
 
-// TestStreamNodesAsRedis: a stream has as many runs as Redis has nodes, whatever is added, deleted
-// and trimmed. XTRIM with ~ removes the same number of entries.
+// TestStreamNodesAsRedis: a stream stores its entries in runs, as Redis stores them in the nodes of
+// a tree. There are as many runs as Redis has nodes, whatever is added, deleted and trimmed. XTRIM
+// with ~ removes the same number of entries.
 func TestStreamNodesAsRedis(t *testing.T) {
 	t.Cleanup(func() { SetThresholds(DefaultThresholds) })
 	server := testkit.Redis(t)

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelAge is the maximum age that a stream must have.
+// modelAge is the maximum age of a stream in the model (XCFGSET MAXAGE), and how groups' references
+// to old entries are treated.
 type modelAge struct {
 	ms   int64
 	refs StreamRefs

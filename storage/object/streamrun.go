@@ -17,8 +17,9 @@ import (
 //
 // Numbers are uvarints. size is the length of the rest of the entry, times two. Its lowest bit,
 // own, is set if the entry's field names are not those of the shape. Then pairs precedes the first
-// value, and a length and a name precede each value. ms counts from base; seq does so if ms is 0. A
-// deleted entry is a byte 0, so that the ordinals of entries are consecutive.
+// value, and a length and a name precede each value. ms is the difference to that of the run's
+// first ID (base), and so is seq if ms is 0. A deleted entry is a byte 0, so that the ordinals of
+// entries are consecutive.
 type streamRun struct {
 	mem  []byte   // nil: the run is absent (streamaccess.go)
 	base StreamID // of the first entry that ever was in it

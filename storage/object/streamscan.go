@@ -6,8 +6,8 @@ import (
 )
 
 // bookmark is where a Scan continues among the pending entries, since their keys do not fit in a
-// cursor. There is one scan at a time, that of a checkpoint. A second scan makes the first one
-// visit the pending entries from their beginning again.
+// cursor. Only a checkpoint scans streams, so there is usually one scan at a time. If there are
+// two, each makes the other visit the pending entries from their beginning again.
 type bookmark struct {
 	number uint64
 	group  uint32

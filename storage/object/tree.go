@@ -13,8 +13,8 @@ import (
 // A node of the last level has entries. A node above has, for each child, the child's first entry
 // and the number of entries below it. Nodes are never empty, except for the root.
 //
-// A node stores the lower half of each of its keys. It stores the upper half once if all its keys
-// have the same one, as deadlines within 49 days usually do. Otherwise the node is wide.
+// Keys have 64 bits. A node stores the low 32 bits of each key. If all its keys have the same high
+// 32 bits, it stores these once; deadlines in ms within 49 days usually have. Otherwise it is wide.
 type tree struct {
 	root     *node
 	n        int

@@ -1,4 +1,5 @@
-// Package procmem measures the memory of the process, and the part of it that keys may not use.
+// Package procmem measures the memory of the process. It also estimates the overhead: the memory
+// that the process needs besides the keys, which is taken off maxmemory.
 package procmem
 
 import (

@@ -15,7 +15,7 @@ import (
 
 const pageSize = 4096
 
-// made returns a file and a stream of it.
+// made returns the content of a data file, and the snapshot stream that sends it.
 func made(t *testing.T) (stream, file []byte) {
 	file = make([]byte, 40*pageSize)
 	var b bytes.Buffer

@@ -11,9 +11,12 @@ import (
 )
 
 const (
-	retryRoom = 100      // milliseconds between attempts to get room
-	fillPiece = 64 << 10 // bytes of zeros in one write
-	fillSync  = 8 << 20  // bytes after which filling syncs, to keep other syncs short
+	// The log prepares new segments: it fills a file with zeros. On a full disk it tries again every
+	// retryRoom, in ms.
+	retryRoom = 100
+	// fillPiece is how many bytes of zeros one write has. After each fillSync bytes the file is
+	// synced, so that the log's other syncs stay short.
+	fillPiece, fillSync = 64 << 10, 8 << 20
 )
 
 // liveSegment is a segment that recovery would read.

@@ -3,8 +3,9 @@ package wal
 import "slices"
 
 const (
-	// chunkTarget is the size in bytes from which a chunk takes no further frame. So a large batch
-	// is in memory in pieces, which are written and freed one after the other.
+	// Batches wait in memory, in chunks, until they are written. chunkTarget is the size in bytes
+	// from which a chunk is full. So a large batch is in several chunks, which are written and
+	// freed one after the other.
 	chunkTarget = 1 << 20
 	// keepBuffer is the largest size of a buffer that is kept for later chunks. It fits a chunk
 	// just below its target with one more frame of the largest size.

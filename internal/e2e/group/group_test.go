@@ -21,7 +21,7 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-func init() { redis.SetLogger(silent{}) } // it says each time that a server is not there
+func init() { redis.SetLogger(silent{}) } // go-redis logs each failure to reach a server
 
 type silent struct{}
 

@@ -16,8 +16,8 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// page is the state of the sessions of docs/operate/group.md. The second session continues where
-// the first one ends.
+// docs/operate/group.md shows shell sessions, and TestPage runs them. page is the state of these
+// sessions: the second continues where the first one ends.
 type page struct {
 	t       *testing.T
 	cli     string

@@ -17,9 +17,9 @@ import (
 //
 // The group's time is that of the founder's clock, whichever member leads. After a failover it may
 // be some ms behind, and the test does not know how many. So before and after each operation the
-// test asks the leader for its time, over the same connection. That leads to one process, whose
-// time never goes back. Each reply must be near the time of the founder's clock, and so cannot come
-// from another member's clock.
+// test asks the leader for its time, over the same connection. So one process replies each time,
+// and its time never goes back. Each reply must be near the time of the founder's clock, and so
+// cannot come from another member's clock.
 type apart struct {
 	t      *testing.T
 	offset int64 // of the founder's clock from this machine's, in ms

@@ -7,7 +7,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestStreamChecker is TestChecker for streams.
+// TestStreamChecker tests the checker of histories of streams: it accepts histories that are
+// linearizable, and refuses others.
 func TestStreamChecker(t *testing.T) {
 	const ms = 1_000_000
 	// op returns an operation from from to to. Without replies it is lost.

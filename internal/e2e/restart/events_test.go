@@ -16,7 +16,8 @@ import (
 
 // TestEventsOfKeysThatExpireMeanwhile: if a key expires while the server is down, the restarted
 // server publishes the event once clients had time to subscribe again. It never publishes the event
-// twice. CONFIG SET and CONFIG REWRITE have kept the option.
+// twice. notify-keyspace-events was set with CONFIG SET, and CONFIG REWRITE keeps it over the
+// restart.
 func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(testing.TB, *testkit.Server){"kill": kill,
 		"stop": stop} {

@@ -6,7 +6,9 @@ import (
 	"testing"
 )
 
-// TestSettle checks that the model detects wrong states.
+// TestSettle tests the model itself. After a kill, the model decides whether the data can be the
+// result of the acknowledged commands, and of some of those without a reply. It must detect data
+// that cannot.
 func TestSettle(t *testing.T) {
 	a, b := name{0, "a"}, name{0, "b"}
 	before := func() state { return state{a: {data: "1"}, b: {"x", 5000, 5010}} }

@@ -20,7 +20,7 @@ import (
 
 const (
 	module = "github.com/redis/go-redis/v9"
-	// port is where these tests look for the server. None of their options changes it.
+	// go-redis's own tests are run here, against Keyp. They always expect the server at this port.
 	port = 6379
 	// limit is the time for all tests together. With Redis they take half a minute.
 	limit = 8 * time.Minute
