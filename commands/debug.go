@@ -10,6 +10,9 @@ import (
 	"keyp/internal/rdb"
 )
 
+// This file contains the subcommands of DEBUG. They are for tests, and fail unless the option
+// enable-debug-command allows them.
+
 const (
 	errDebug       Error = `ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.`
 	errSleepTime   Error = "ERR value is not a valid float"

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// TestGlob: patterns, such as those of KEYS, match the same strings as in Redis.
 func TestGlob(t *testing.T) {
 	for _, c := range []struct {
 		pattern, s string

@@ -10,6 +10,8 @@ import (
 	"keyp/resp"
 )
 
+// TestHotKeys: from HOTKEYS START to HOTKEYS STOP, the server counts the bytes of requests and
+// replies for each key.
 func TestHotKeys(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	h.run(`

@@ -10,6 +10,9 @@ import (
 	"keyp/ttl"
 )
 
+// This file contains KEYP.LEASE. A lease is a lock that ends at a deadline. Its owner gets a token,
+// which is a larger number than all earlier tokens.
+
 const (
 	errLeaseOwner Error = "ERR an owner has 1 to 512 bytes"
 	errLeaseToken Error = "ERR a token is a number of 1 or more"

@@ -2,6 +2,8 @@ package commands
 
 import "testing"
 
+// TestObjectFreq: with an LFU policy, OBJECT FREQ shows how often a key is used. The number grows
+// with each use and decreases with time.
 func TestObjectFreq(t *testing.T) {
 	table(t, `
 		SET k v -> +OK

@@ -10,6 +10,9 @@ import (
 	"testing"
 )
 
+// This file generates the tables of commands in docs/reference/commands.md. It tests that the page
+// agrees with the declarations of the commands.
+
 var updatePage = flag.Bool("update", false,
 	"write the generated part of the page again instead of comparing it")
 

@@ -16,6 +16,9 @@ import (
 	"keyp/ttl"
 )
 
+// This file contains KEYP.POLICY. A policy is a rule about the deadlines of the keys whose names
+// match a pattern. For example, it gives them a time to live.
+
 const (
 	errNoPolicy      Error = "ERR no such policy"
 	errPolicyName    Error = "ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters"

@@ -8,6 +8,7 @@ import (
 	"keyp/ttl"
 )
 
+// renameCommands are the commands that give a value another key: RENAME, RENAMENX, COPY and MOVE.
 var renameCommands = []Spec{
 	{
 		Name: "RENAME", Group: Generic, Since: "1.0.0",

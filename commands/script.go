@@ -7,6 +7,8 @@ import (
 	"keyp/scripting"
 )
 
+// This file contains the commands for Lua scripts: EVAL and its variants, and SCRIPT.
+
 const evalFlags = NoScript | Stale | SkipMonitor | NoMandatoryKeys
 
 var (

@@ -11,6 +11,7 @@ import (
 	"keyp/storage/object"
 )
 
+// sortCommands are SORT and SORT_RO.
 var sortCommands = []Spec{
 	{
 		Name: "SORT", Group: Generic, Since: "1.0.0",

@@ -2,6 +2,7 @@ package commands
 
 import "testing"
 
+// TestXAdd: XADD checks its arguments, chooses the IDs of entries, and trims the stream.
 func TestXAdd(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

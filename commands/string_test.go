@@ -7,6 +7,7 @@ import (
 	"keyp/ttl"
 )
 
+// cursor returns a Cursor over the given words, with which a command reads its arguments.
 func cursor(words ...string) Cursor {
 	args := make([][]byte, len(words))
 	for i, w := range words {

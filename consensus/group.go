@@ -18,6 +18,9 @@ import (
 	"keyp/internal/clock"
 )
 
+// This file contains Group, which is one server's part in a Raft group. Its callers propose entries
+// for the common log, and learn which server leads.
+
 const (
 	// tick is the time between a leader's heartbeats. Followers vote for another member after 8
 	// ticks without one. The library makes a follower campaign after a random time of 8 to 15

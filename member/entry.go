@@ -11,6 +11,9 @@ import (
 	"keyp/commands"
 )
 
+// This file encodes and reads the entries of the Raft log. An entry has changes of the data, a part
+// of a large change, or the description of a member.
+
 const (
 	batchesTag = 1 + iota
 	partTag

@@ -23,6 +23,9 @@ import (
 	"keyp/storage/wal"
 )
 
+// This file reads and writes member.json, which identifies a member of a group. It also converts
+// the data directory when the server joins or leaves a group.
+
 const (
 	identityFile = "member.json"
 	leavingFile  = "member.json.left" // exists while a member leaves its group

@@ -4,6 +4,8 @@ import "keyp/internal/bigcopy"
 
 import "unsafe"
 
+// This file manages the input buffer of a Reader: when it grows, moves and is freed.
+
 const (
 	// keptBuffer is how many bytes a busy connection may always keep.
 	keptBuffer = 64 << 10

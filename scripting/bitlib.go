@@ -7,6 +7,7 @@ import (
 	"keyp/scripting/lua"
 )
 
+// openBit gives scripts the library bit, which has operations on the bits of 32-bit integers.
 func (st *state) openBit() {
 	functions := map[string]lua.Builtin{"tohex": bitToHex}
 	for name, fn := range map[string]func(a uint32) uint32{

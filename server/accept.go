@@ -11,6 +11,9 @@ import (
 	"keyp/commands"
 )
 
+// This file accepts the connections of clients, and refuses them if the server has no room or if
+// protected mode forbids them.
+
 const (
 	// acceptTurn bounds the connections accepted from one listener in a pass.
 	acceptTurn = 64

@@ -15,6 +15,9 @@ import (
 	"keyp/storage"
 )
 
+// This file contains the event loop, which serves all clients in rounds, called passes. A pass
+// waits for sockets, runs the commands that have arrived, and sends their replies.
+
 const (
 	// stopTime bounds a clean stop: replies that have not left by then are lost.
 	stopTime = 5 * time.Second

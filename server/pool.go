@@ -2,6 +2,9 @@ package server
 
 import "keyp/resp"
 
+// This file keeps unused input and output buffers for the next use. So idle connections need no
+// buffers of their own.
+
 const (
 	// pooledBuffer is the least capacity of an output buffer, in bytes, and pooledLargest the most
 	// that is kept for the next use. Larger buffers are left to the collector, so that the memory

@@ -11,6 +11,9 @@ import (
 	"keyp/storage"
 )
 
+// This file serves a client's connection, called a session. It reads the input, runs the commands,
+// and lets a command wait if necessary.
+
 const (
 	// readSize is the room for one read, in bytes, unless an argument of known
 	// length is arriving.

@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// This file brings changes to disk and then sends replies. A reply waits until the data that it
+// depends on is on disk.
+
 const (
 	// If a commit usually takes longer than slowSync, the loop goes on and does not wait for its
 	// end.

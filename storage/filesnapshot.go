@@ -9,6 +9,9 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
+// This file takes snapshots of the data file while the store is in use. Backups are made from
+// snapshots, and so are copies for other members of a group.
+
 const (
 	// snapshotGrowth is how much longer the data file may get while a snapshot is open; for a large
 	// file it is half of the length.

@@ -18,6 +18,9 @@ import (
 	"keyp/ttl"
 )
 
+// This file tests the clock guard. If the machine's clock jumps too far, the guard keeps the
+// store's time as before, so that keys do not expire wrongly.
+
 const (
 	minute   = 60_000 // in ms
 	testJump = 10 * minute

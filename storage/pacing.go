@@ -2,6 +2,9 @@ package storage
 
 import "time"
 
+// This file delays writes if they are faster than checkpoints, which move data from the write-ahead
+// log to the data file.
+
 const (
 	// Commits are delayed if writers are faster than checkpoints (slowDown). usualDelay is the unit
 	// of that delay, which is multiplied by a factor from 0 to 4.

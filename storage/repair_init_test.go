@@ -5,6 +5,8 @@ import (
 	"keyp/storage/repair"
 )
 
+// init gives the tests of package storage the functions of package repair. A direct import would be
+// a cycle.
 func init() {
 	storage.InspectDir = func(o storage.Options,
 		found func(what string, harmless bool)) (storage.Inspected, error) {

@@ -9,6 +9,8 @@ import (
 	"keyp/ttl"
 )
 
+// This file tests the removal of expired keys while the clock steps back or keys leave memory.
+
 const hour = 3_600_000 // in ms
 
 var eventSet = Event{EventString, "set"}

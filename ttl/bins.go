@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// This file counts deadlines by time. So the number of keys that expire within a span of time is
+// known without a look at each key.
+
 const (
 	// maxBins is the largest number of bins of one histogram, which then takes some 80 KB.
 	maxBins = 4096

@@ -2,6 +2,7 @@ package ttl
 
 import "testing"
 
+// TestConditionCheck: Check refuses the same combinations of NX, XX, GT and LT as EXPIRE in Redis.
 func TestConditionCheck(t *testing.T) {
 	const nx = "NX and XX, GT or LT options at the same time are not compatible"
 	const gtlt = "GT and LT options at the same time are not compatible"

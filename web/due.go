@@ -7,6 +7,9 @@ import (
 	"keyp/storage"
 )
 
+// This file counts the keys that will expire within the next minute, hour, day and so on. The
+// dashboard and the metrics show these numbers.
+
 const (
 	// dueEvery is the least time between two counts of due keys. The counts take at most
 	// 1/dueShare of the time.

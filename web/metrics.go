@@ -18,6 +18,8 @@ import (
 	"keyp/storage"
 )
 
+// This file replies to requests for metrics, in the formats of Prometheus and OpenMetrics.
+
 const (
 	// loopTime is how long a request waits for the event loop.
 	loopTime = 250 * time.Millisecond

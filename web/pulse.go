@@ -10,6 +10,9 @@ import (
 	"keyp/commands"
 )
 
+// This file checks twice a second whether the server works. The result is the reply to /readyz and
+// /healthz.
+
 const (
 	// beat is the time between two checks.
 	beat = 500 * time.Millisecond

@@ -15,6 +15,9 @@ import (
 	"keyp/internal/clock"
 )
 
+// This file measures how a server copes with commands and clients that overload it. Examples are
+// KEYS on very many keys, a value of 256 MiB, and clients that do not read replies.
+
 const (
 	// abuseLead is the time in ms before and after each abuse (a command that overloads the server)
 	// in which GETs are still measured.

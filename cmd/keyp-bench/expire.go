@@ -13,6 +13,9 @@ import (
 	"keyp/internal/clock"
 )
 
+// This file measures the expiry of keys. In one measurement all keys expire at the same instant. In
+// the other one they expire over a while, and a subscriber receives their events.
+
 const (
 	// burstEarly is a time in ms: all keys must be in place this long before the first deadline.
 	burstEarly = 1000

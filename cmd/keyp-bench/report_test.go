@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+// TestMedian: of an even number of values, the median is the mean of the two in the middle. Of no
+// values, it is 0.
 func TestMedian(t *testing.T) {
 	tests := []struct {
 		values []float64

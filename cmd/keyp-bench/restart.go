@@ -12,6 +12,9 @@ import (
 	"keyp/internal/clock"
 )
 
+// This file measures how soon a server answers after a restart. It also measures reads when the
+// data is larger than the memory that Keyp may use.
+
 const (
 	// farAway is the time to live of keys that must outlive the measurement.
 	farAway = 24 * 60 * 60 * 1000 // ms

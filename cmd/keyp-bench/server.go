@@ -20,6 +20,9 @@ import (
 	"keyp/internal/clock"
 )
 
+// This file starts and stops the servers that the benchmark compares. It also reads their memory
+// and processor time.
+
 const (
 	// killTimeout bounds the wait for the end of a killed server.
 	killTimeout = 20 * time.Second

@@ -19,6 +19,9 @@ import (
 	"keyp/internal/config"
 )
 
+// This file contains the subcommand "keyp cluster". It creates a group of servers with the same
+// data, adds, replaces and removes servers, and shows their state.
+
 const clusterUsage = `usage: keyp cluster create ADDR ADDR [ADDR...]    make a group of servers with cluster-enabled; the first one's keys stay, the others have none
        keyp cluster add ADDR NEWADDR              make a server a member of the group of another one
        keyp cluster remove ADDR NODE|MEMBERADDR   remove a member

@@ -11,6 +11,8 @@ import (
 	"keyp/storage/slab"
 )
 
+// This file adapts Go's garbage collector to the size of the data and to the option maxmemory.
+
 const (
 	// tuneInterval is how often the collector is adapted to the heap.
 	tuneInterval = 100 * time.Millisecond

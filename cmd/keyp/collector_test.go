@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+// TestRoomPercent: the garbage that may be in memory depends on the size of the live data and on
+// maxmemory.
 func TestRoomPercent(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {

@@ -20,6 +20,8 @@ import (
 	"keyp/internal/config"
 )
 
+// This file contains the subcommand "keyp health", which asks a running server whether it is ready.
+
 const healthUsage = "usage: keyp health [ADDR]"
 
 const (

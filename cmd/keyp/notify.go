@@ -13,6 +13,9 @@ import (
 	"keyp/internal/progress"
 )
 
+// This file reports to a service manager, such as systemd, that the server loads its data, is
+// ready, runs or stops.
+
 const (
 	// A start that takes long asks systemd for more time: every extendEvery, for extendBy more.
 	extendEvery = 5 * time.Second

@@ -9,6 +9,8 @@ import (
 	"time"
 )
 
+// This file sends the server's log messages to syslog, the log of the operating system.
+
 const (
 	// systemLogLines is how many lines may wait for the system's log; more are dropped.
 	systemLogLines = 1000

@@ -20,6 +20,9 @@ import (
 	"keyp/storage/wal"
 )
 
+// This file contains Log, which stores a server's Raft log on disk. It keeps the newest entries in
+// memory, too.
+
 const (
 	// cacheSize bounds the entries that are kept in memory although they are on disk, in bytes.
 	cacheSize = 64 << 20

@@ -12,6 +12,9 @@ import (
 	"keyp/consensus"
 )
 
+// This file encodes and parses the records of the Raft log on disk. The format is described in
+// doc.go.
+
 const (
 	kindHead  = 1
 	kindWrite = 2

@@ -9,6 +9,9 @@ import (
 	"slices"
 )
 
+// This file reads the pages of a bbolt file: the two meta pages, the branches and the leaves. The
+// first constants are those of bbolt's format.
+
 const (
 	headerSize  = 16
 	elementSize = 16 // of branch and leaf

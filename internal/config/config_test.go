@@ -12,6 +12,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
+// TestLoadValues: options get their values from configuration files, the environment, the command
+// line and standard input.
 func TestLoadValues(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "more.conf"), "maxmemory 2gb\ntimeout 9\n")

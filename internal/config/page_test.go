@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// This file generates the tables of options in docs/reference/options.md. It tests that the page
+// agrees with the options of the server.
+
 var updatePage = flag.Bool("update", false,
 	"write the generated part of the page again instead of comparing it")
 

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestRewrite: a rewritten configuration file has the present value of each option, and keeps its
+// comments.
 func TestRewrite(t *testing.T) {
 	tests := []struct {
 		name, file string

@@ -6,6 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// TestGoRedisBitmaps: for the commands for bits, go-redis gets the same replies from Keyp as from
+// Redis.
 func TestGoRedisBitmaps(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

@@ -16,6 +16,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// TestGoRedisDeadlines: for the commands for expiry, go-redis gets the same replies from Keyp as
+// from Redis.
 func TestGoRedisDeadlines(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

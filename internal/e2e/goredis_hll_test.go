@@ -2,6 +2,8 @@ package e2e
 
 import "testing"
 
+// TestGoRedisHyperLogLog: for the commands for HyperLogLog, go-redis gets the same replies from
+// Keyp as from Redis.
 func TestGoRedisHyperLogLog(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

@@ -11,6 +11,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// TestGoRedisLists: for the commands for lists and for SORT, go-redis gets the same replies from
+// Keyp as from Redis.
 func TestGoRedisLists(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

@@ -13,6 +13,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// TestGoRedisServer: for commands about the server, such as INFO and CONFIG, go-redis gets the
+// right replies from Keyp and from Redis.
 func TestGoRedisServer(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

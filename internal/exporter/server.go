@@ -16,6 +16,8 @@ import (
 	"keyp/resp"
 )
 
+// This file reads all keys of a running server through a connection, with SCAN and DUMP.
+
 const (
 	// scanCount is the COUNT of each SCAN.
 	scanCount = 512

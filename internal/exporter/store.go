@@ -11,6 +11,8 @@ import (
 	"keyp/storage/object"
 )
 
+// This file reads all keys of a data directory that no server uses.
+
 const (
 	// storeBatch is how many names are read at a time.
 	storeBatch = 256

@@ -9,6 +9,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
+// TestSurvey: the survey of an append-only file finds the end of its last complete command or
+// transaction, and counts the commands.
 func TestSurvey(t *testing.T) {
 	set, multi, exec := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nab\r\n", "*1\r\n$5\r\nMULTI\r\n",
 		"*1\r\n$4\r\nEXEC\r\n"

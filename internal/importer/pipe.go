@@ -11,6 +11,8 @@ import (
 	"keyp/resp"
 )
 
+// This file sends commands to a server in pipelines, and reads the replies.
+
 const (
 	batchCommands = 512
 	batchBytes    = 1 << 20

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// These constants are the limits that the tests in this file enforce.
 const (
 	// fileLines is the maximum number of lines of a file that is not a test.
 	fileLines = 600

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// This file shows progress in two ways: as lines of a log, and as a bar on a terminal.
+
 const (
 	logEvery = 10 * time.Second
 	barEvery = 100 * time.Millisecond

@@ -10,6 +10,8 @@ import (
 	"testing"
 )
 
+// TestDecode: Decode returns the right value for each valid payload, and ErrFormat for each invalid
+// one.
 func TestDecode(t *testing.T) {
 	for _, tt := range payloads() {
 		t.Run(tt.name, func(t *testing.T) {

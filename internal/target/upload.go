@@ -14,12 +14,15 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
+// This file stores a new file in a bucket of S3-compatible storage. It sends the file in several
+// parts.
+
 const (
 	// A file is sent to a bucket as an S3 multipart upload. partSize is the smallest size of a
 	// part, in bytes. The last part may be smaller.
 	partSize = 16 << 20
-	// mostParts is the largest number of parts that all S3-compatible servers accept. fewParts is the number
-	// that Create aims at.
+	// mostParts is the largest number of parts that all S3-compatible servers accept. fewParts is
+	// the number that Create aims at.
 	mostParts, fewParts = 10_000, 5_000
 	// parallel is how many parts are sent at a time.
 	parallel = 2

@@ -2,6 +2,8 @@ package testkit
 
 import "testing"
 
+// TestReply: Reply accepts exactly the valid replies of RESP2 and RESP3, and returns the bytes
+// after the first one.
 func TestReply(t *testing.T) {
 	tests := []struct {
 		text  string

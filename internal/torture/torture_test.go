@@ -13,6 +13,9 @@ import (
 	"keyp/storage"
 )
 
+// This file contains the tests that run histories. A history is a random series of operations and
+// crashes. The data is checked after each crash.
+
 const (
 	// perHistory is the number of crashes in a history.
 	perHistory = 25

@@ -8,6 +8,9 @@ import (
 	"slices"
 )
 
+// This file decides what a simulated crash, or a failed sync, leaves of the files and directories
+// in Mem, the file system in memory.
+
 const (
 	sectorSize = 512  // the unit that a disk writes whole or not at all
 	pageSize   = 4096 // the unit that the kernel mostly writes at once

@@ -2,6 +2,8 @@ package cmath
 
 import "math"
 
+// This file computes exponentials, logarithms and powers.
+
 var (
 	ln2 = pair{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 )
 
+// This file computes sines, cosines, tangents and their inverses.
+
 var (
 	halfPi = [3]float64{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}
 

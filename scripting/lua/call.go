@@ -1,5 +1,8 @@
 package lua
 
+// This file implements calls of functions, which are written in Lua or in Go. It also limits the
+// depth of nested calls.
+
 const (
 	// maxNested bounds the nested calls that use the Go stack, in all coroutines of a state
 	// together. Error handlers may go a little deeper.

@@ -19,6 +19,9 @@ import (
 	"keyp/storage/wal"
 )
 
+// This file contains Archiver, which copies the write-ahead log to files while the server writes
+// the log. It can also pass each file to a command of the user.
+
 const (
 	// fileSize is about how many bytes of the log a file contains when it is complete.
 	fileSize = 64 << 20

@@ -6,6 +6,8 @@ import (
 	"syscall"
 )
 
+// This file contains the errors of the log.
+
 var (
 	// ErrClosed is the error of commits and waits on a closed log.
 	ErrClosed = errors.New("wal: closed")

@@ -17,6 +17,8 @@ import (
 	"keyp/internal/vfs"
 )
 
+// TestFailureIsFinal: after a failed write or sync the log accepts no more data, even if another
+// try would succeed.
 func TestFailureIsFinal(t *testing.T) {
 	for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"math/bits"
 )
 
+// This file encodes and parses the parts of the log's files. The format is described in doc.go.
+
 const (
 	headerSize      = 4096 // a segment's header block
 	groupHeaderSize = 48

@@ -7,6 +7,7 @@ import (
 	"testing"
 )
 
+// TestNames: parseName accepts only the exact names of segment files.
 func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -10,9 +10,12 @@ import (
 	"keyp/internal/vfs"
 )
 
+// This file creates, reuses and removes the segments, which are the files of the log. The next
+// segment is prepared before it is needed.
+
 const (
-	// The log prepares new segments: it fills a file with zeros. On a full disk it tries again every
-	// retryRoom, in ms.
+	// The log prepares new segments: it fills a file with zeros. On a full disk it tries again
+	// every retryRoom, in ms.
 	retryRoom = 100
 	// fillPiece is how many bytes of zeros one write has. After each fillSync bytes the file is
 	// synced, so that the log's other syncs stay short.

@@ -2,6 +2,8 @@ package wal
 
 import "slices"
 
+// This file contains the tail of the log: the batches in memory that are not written to a file yet.
+
 const (
 	// Batches wait in memory, in chunks, until they are written. chunkTarget is the size in bytes
 	// from which a chunk is full. So a large batch is in several chunks, which are written and

@@ -11,6 +11,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// TestRun: of three requests on one day, the example admits two and refuses the third.
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	// The test uses the next day, so that midnight does not pass while it runs.

@@ -8,6 +8,7 @@ import (
 	"keyp/internal/testkit"
 )
 
+// TestRun: the example revokes two tokens. Each one is on the list for its remaining life.
 func TestRun(t *testing.T) {
 	rdb := testkit.Keyp(t).Client(3)
 	var out strings.Builder

@@ -11,6 +11,7 @@ import (
 	"keyp/internal/testkit"
 )
 
+// TestRun: a worker takes an order and dies. Another worker completes this order and its own.
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {

@@ -15,6 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// TestRun: the example cancels an e-mail, sends others after retries, and puts one aside after
+// three failures.
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {

@@ -10,6 +10,7 @@ import (
 	"keyp/internal/testkit"
 )
 
+// TestRun: events stay in the stream beyond their maximum age until they are handled.
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	// The last event is an hour in the future, so its ten minutes do not end during the test.

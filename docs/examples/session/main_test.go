@@ -9,6 +9,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// TestRun: one session stays logged in, another one logs out, and an administrator ends two
+// sessions.
 func TestRun(t *testing.T) {
 	server := testkit.Keyp(t)
 	var out strings.Builder

@@ -18,6 +18,9 @@ import (
 	"keyp/internal/testkit/members"
 )
 
+// This file tests transactions on a group of servers. Clients move money between accounts while
+// servers are killed and stopped. The sum of all accounts must stay the same.
+
 const (
 	accounts = 12
 	opening  = 100 // of each account

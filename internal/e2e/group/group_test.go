@@ -21,6 +21,9 @@ import (
 	"keyp/internal/testkit/members"
 )
 
+// This file tests groups of servers as a whole. Members join, leave and fail while clients write.
+// No acknowledged write may be lost.
+
 func init() { redis.SetLogger(silent{}) } // go-redis logs each failure to reach a server
 
 type silent struct{}

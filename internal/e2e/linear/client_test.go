@@ -17,6 +17,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// This file contains the clients of the tests. They send random operations to a server, and record
+// each operation with its reply and its time.
+
 var ctx = context.Background()
 
 const (

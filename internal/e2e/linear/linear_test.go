@@ -19,6 +19,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// This file records what clients see of a server that is killed again and again. It then searches
+// for one order of the operations that explains all replies.
+
 const (
 	// killsByDefault is the total number of kills. KEYP_KILLS changes it.
 	killsByDefault = 2

@@ -19,6 +19,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// This file kills or stops a server while clients write, starts it again, and compares all data
+// with the replies that the clients got.
+
 const (
 	// fewWriters and manyWriters are how many clients write to a server at the same time, each to
 	// its own keys, in a short and in a long run.

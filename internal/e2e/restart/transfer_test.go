@@ -17,6 +17,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// This file tests that a transaction is either complete or absent after the server was killed. The
+// transactions move money between accounts.
+
 const (
 	accounts = 40
 	// opening is the first balance of each account.

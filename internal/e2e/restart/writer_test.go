@@ -14,6 +14,9 @@ import (
 	"keyp/internal/testkit"
 )
 
+// This file contains the clients that write while the server is killed. Each one records its
+// replies, so the test knows which data must still exist.
+
 const (
 	databases = 3
 	// hour is the distance of far deadlines, in seconds. They do not pass during a test.

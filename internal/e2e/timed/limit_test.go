@@ -11,6 +11,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
+// This file tests KEYP.LIMIT, which limits how often clients may do something. No limit may admit
+// too many calls, even if the server is killed.
+
 const (
 	// askers is the number of clients that call KEYP.LIMIT for one key at a time. A fifth of them
 	// ask for reservations.

@@ -19,6 +19,9 @@ import (
 	"keyp/internal/testkit/members"
 )
 
+// This file runs the server, or the group of servers, of a test. It kills the server again and
+// again. It also contains the clients that work meanwhile.
+
 func init() { redis.SetLogger(silent{}) } // connections break here on purpose
 
 type silent struct{}

@@ -18,6 +18,9 @@ import (
 	"keyp/internal/testkit"
 )
 
+// This file compiles go-redis's own tests and runs them against Keyp. It compares the failed tests
+// with the documented list of failures.
+
 const (
 	module = "github.com/redis/go-redis/v9"
 	// go-redis's own tests are run here, against Keyp. They always expect the server at this port.
