@@ -378,6 +378,45 @@ func TestExpiringBesideChanges(t *testing.T) {
 	})
 }
 
+// TestExpiringFindsMovedEntry: while a page is made, a key comes from disk into memory, and its
+// entry in the bucket ttl moves to a place before the page. The page was past the key's shard
+// already. It lists the key all the same.
+func TestExpiringFindsMovedEntry(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	keyOf := func(shard int) Key {
+		for i := 0; ; i++ {
+			if k := h.s.Key(0, fmt.Append(nil, i)); h.s.shardOf(k.Slot) == shard {
+				return k
+			}
+		}
+	}
+	moved, other := keyOf(0), keyOf(len(h.s.shards)-1)
+	at := h.clock.Now() + 5000
+	field := func(due int64) {
+		h.hash(moved, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), ttl.At(due)) })
+	}
+	field(at + 1000)
+	h.do(func(x *Txn) { x.SetDeadline(moved, ttl.At(at), Event{}) }, moved)
+	h.saved()
+	h.evict()
+	h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(at+1), Event{}) }, other)
+	changed := false
+	list, _, _, err := h.s.Expiring(0, DueCursor{Deadline: at}, DueEnd, 10, func([]byte) bool {
+		if !changed { // this is other, in the last shard
+			changed = true
+			h.load([]Key{moved})
+			field(at - 1000)
+			h.saved()
+		}
+		return true
+	}, "")
+	if err != nil || len(list) != 2 || string(list[0].Name) != string(moved.Name) ||
+		list[0].At != at || string(list[1].Name) != string(other.Name) {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // Pages wait while a global transaction has a shard, and end when the store is closed.
 func TestExpiringWaitsForGlobal(t *testing.T) {
 	h := newHarness(t)

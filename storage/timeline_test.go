@@ -484,6 +484,42 @@ func TestTimelineBesideChanges(t *testing.T) {
 	})
 }
 
+// TestTimelineCountsLeftKeysOnce: the walk over the bucket ttl is in the middle when keys leave
+// memory. The walk comes to their entries afterwards, and must not count them again.
+func TestTimelineCountsLeftKeysOnce(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	h.s.bounds.exact = 1 // entries of ttl that a timeline reads
+	now := h.clock.Now()
+	set := func(tag string) {
+		for i := range 10 {
+			n := name{0, fmt.Sprintf("{%s}%d", tag, i)}
+			h.model[n] = value{data: "v", deadline: now + 1000 + int64(i)}
+			h.do(func(x *Txn) {
+				x.SetString(h.s.Key(0, []byte(n.key)), []byte("v"), ttl.At(h.model[n].deadline),
+					Event{})
+			}, h.s.Key(0, []byte(n.key)))
+		}
+	}
+	set("disk")
+	h.saved()
+	h.evict()
+	set("memory")
+	h.saved()
+	count := func() { h.timeline(h.s.View, 0, Instant{At: now}, Instant{Open: true}, 3, nil) }
+	count()
+	if h.s.diskWalk.turn.cursor == nil {
+		t.Fatal("the walk is at its end already")
+	}
+	h.evict()
+	for range 30 {
+		count()
+	}
+	if h.s.diskWalk.turn.cursor != nil {
+		t.Error("the walk is not at its end")
+	}
+}
+
 // The deadlines on disk are found once. After that the counts include keys that leave memory, come
 // back or expire. They are exact without the bucket ttl if the keys are few, and by reading the
 // bucket if they are many.
