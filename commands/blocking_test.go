@@ -11,8 +11,8 @@ import (
 	"keyp/storage/object"
 )
 
-// TestBlockingPops: a blocking command that finds an element works, and is logged, like the command
-// that does not block.
+// TestBlockingPops: a blocking command that finds an element does the same as the command that does
+// not block, and so does its record in the log.
 func TestBlockingPops(t *testing.T) {
 	table(t, `
 		RPUSH l a b c d e f -> 6

@@ -10,9 +10,9 @@ import (
 	"keyp/resp"
 )
 
-// TestDueBetween: the keys of a command that runs as a task expire before its dispatch, before it
-// begins, or while it runs. The command's effects are those of a run with the keys or of a run
-// without them, never a mixture.
+// TestDueBetween: a command with large keys runs on another goroutine than the event loop's. Its
+// keys expire at some moment before it begins, or while it runs. The command's effects are those of
+// a run with the keys or of a run without them, never a mixture.
 func TestDueBetween(t *testing.T) {
 	h := newHarness(t)
 	const n = 3000

@@ -14,9 +14,10 @@ import (
 
 const dayMs = 24 * 60 * 60 * 1000
 
-// If the wall clock was wrong and is set right, deadlines relative to now must move, and instants
-// must not. guardedDeadlines are commands that give the key k, or its element f, a deadline. It is
-// an hour from now, or an instant: %[1]d for seconds, %[2]d for milliseconds.
+// If the wall clock was wrong and is set right, deadlines relative to now (EXPIRE) must move, and
+// absolute ones (EXPIREAT) must not. guardedDeadlines are commands that give the key k, or its
+// element f, a deadline. It is an hour from now, or an instant: %[1]d for seconds, %[2]d for
+// milliseconds.
 var guardedDeadlines = []struct{ before, give, ttl string }{
 	{"", "SET k v EX 3600", "PTTL k"},
 	{"", "SET k v PX 3600000", "PTTL k"},

@@ -8,7 +8,8 @@ import (
 )
 
 // TestRenamedCommands: a renamed command can be called only by its new name, also from scripts. A
-// command without a name cannot be called at all. ACL rules and COMMAND still use the old name.
+// command that is renamed to "" cannot be called at all. ACL rules and COMMAND still use the old
+// name.
 func TestRenamedCommands(t *testing.T) {
 	h := newHarness(t)
 	if err := h.env.Table.Rename([]config.Rename{{Old: "get", New: "Fetch"},

@@ -9,7 +9,7 @@ import (
 )
 
 // Change changes the group's members, and returns the index of the entry with the change. The
-// change is done when the machine gets that entry. Several changes are made together, by joint
+// change is done when the Machine gets that entry. Several changes are made together, by joint
 // consensus: from that entry on, majorities of the old and of the new members must agree. The
 // leader ends the joint consensus with a second entry. Only a leader can change members, and only
 // one change at a time. A leader that is removed steps down when the change is applied.

@@ -17,8 +17,8 @@ import (
 	"keyp/storage/datafile"
 )
 
-// TestJoin: a server founds a group with its keys. Others get the keys in a snapshot, and vote. All
-// servers agree, even after all of them have lost power.
+// TestJoin: a server founds a group with its keys. Others join, get the keys in a snapshot, and
+// become voting members. All servers agree, even after all of them have lost power.
 func TestJoin(t *testing.T) {
 	r := newRing(t, 3)
 	for i := range 50 {

@@ -19,7 +19,8 @@ import (
 	"keyp/ttl"
 )
 
-// apart is a group of members whose clocks move only when a test moves them, all by the same time.
+// apart is a group of members whose clocks may differ. They move only when a test moves them, all
+// by the same amount.
 type apart struct {
 	*ring
 	fakes []*clock.Fake

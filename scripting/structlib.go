@@ -9,8 +9,9 @@ import (
 // The formats of struct.pack and struct.unpack:
 //
 //	> <         big endian, little endian                            !n   align to n
-//	x           a byte of padding          b B h H l L T  integers of 1, 2, 8, 8 bytes
-//	iN IN       integer of N bytes, 4      f d            floating point
+//	x           a byte of padding          b B, h H       integers of 1 byte, of 2 bytes
+//	l L, T      integers of 8 bytes        f d            floating point
+//	iN IN       integer of N bytes; 4 without N
 //	s           string up to a NUL         cN             string of N bytes
 //	' '         nothing
 //

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestFieldsetsInTransactions: the fieldsets that HIMPORT keeps for a client change only on the
-// event loop, which counts their memory. That holds even while a transaction of the client runs
-// beside the loop.
+// TestFieldsetsInTransactions: HIMPORT PREPARE stores a list of field names (a fieldset) for a
+// client, and HIMPORT SET uses it. These lists change only on the event loop, which counts their
+// memory. That holds even while a transaction of the client runs on another goroutine.
 func TestFieldsetsInTransactions(t *testing.T) {
 	const sets = 100
 	ts := start(t)

@@ -15,11 +15,11 @@ import (
 // or by next deadlines. A key's next deadline is its own or the first one of its elements,
 // whichever is earlier.
 //
-// Keys with one deadline are in the order of their slots, and within a slot in the order of the
-// hashes of their names. The bucket ttl of the data file is in this order. In memory the expiration
-// index is, too, except within a slot, where a page sorts keys with one deadline itself. So a
-// DueCursor is enough to continue the list: the server keeps no state between two pages, and keys
-// may move between memory and disk.
+// Keys with the same deadline are in the order of their slots, and within a slot in the order of
+// the hashes of their names. The bucket ttl of the data file is in this order. In memory the
+// expiration index is, too, except within a slot, where a page sorts keys with the same deadline
+// itself. So a DueCursor is enough to continue the list: the server keeps no state between two
+// pages, and keys may move between memory and disk.
 //
 // The expiration index and ttl are by next deadlines. If a key's next deadline is that of an
 // element, another index has its own deadline: ownDeadlines for keys in memory, laterDeadlines for

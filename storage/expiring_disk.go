@@ -12,11 +12,12 @@ import (
 )
 
 // expiringOnDisk is a key that is only on disk, for a page of the list of keys by deadline
-// (expiring.go). It was found in the bucket ttl, by its next deadline. If later is true, it was
-// found by its own deadline, which is later than that of an element.
+// (expiring.go). It was found in the bucket ttl, where its entry is. If an element has an earlier
+// deadline than the key, that entry is at the element's deadline. Then an index in memory has the
+// key's deadline (laterDeadlines), and later is true if the key was found there.
 type expiringOnDisk struct {
-	cursor DueCursor // of its hash, what its place in values has
-	on     []byte    // its place in values
+	cursor DueCursor // with the part of the hash that on contains
+	on     []byte    // the key of its record in the bucket values
 	key    Key
 	later  bool
 }

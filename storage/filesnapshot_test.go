@@ -20,7 +20,8 @@ import (
 	"keyp/ttl"
 )
 
-// changing returns h with the random commands of type faulty. The disk has no faults here.
+// changing returns a harness that can run random commands and knows the expected data. It has the
+// type faulty, but the disk does not fail here.
 func changing(h *harness) *faulty { return &faulty{harness: h, names: map[name]bool{}} }
 
 // send returns a whole snapshot.

@@ -14,9 +14,9 @@ import (
 
 // TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint. Between any
 // two steps of the checkpoint it is deleted or overwritten, or its database is emptied. The
-// checkpoint may write the removal of the old key before or after it copies the new key. The
-// elements do not stay on disk, whether or not the store crashes afterwards. If the value stays, so
-// do its elements.
+// checkpoint may write the removal of the old key before or after it copies the new key. After that
+// the elements of the value are no longer on disk, also after a crash. If the crash comes before
+// the deletion is durable, the value is there with all its elements.
 func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 	ends := map[string]func(h *harness, to, next, other Key){
 		"deleted": func(h *harness, to, _, _ Key) {

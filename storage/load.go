@@ -16,8 +16,9 @@ import (
 	"keyp/storage/object"
 )
 
-// loadTries is how often a read from the data file is repeated. It is repeated if meanwhile a key
-// of the same slot left memory, since that key may be the one that is read.
+// A key that is only on disk is read without its shard's lock. Meanwhile a key of the same hash
+// slot may move from memory to disk, perhaps the one that is read. Then it is read again, at most
+// loadTries times.
 const loadTries = 100
 
 var errBusy = errors.New("storage: a key changes too often to be read")

@@ -11,8 +11,8 @@ import (
 	"keyp/ttl"
 )
 
-// TestSharedStrings: a batch refers to the large strings that it writes without a copy. The log
-// gets their bytes as they were then, even if the values change before they are written.
+// TestSharedStrings: a transaction does not copy large strings into its batch. The log still gets
+// the strings of that transaction, even if a later one changes them before the batch is written.
 func TestSharedStrings(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

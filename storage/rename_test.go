@@ -10,9 +10,10 @@ import (
 	"keyp/ttl"
 )
 
-// TestRenameBeforeItIsCopied: before a checkpoint writes a large new value, it deletes elements
-// with the value's id, which an earlier, unfinished checkpoint may have left. Meanwhile the value
-// is renamed. The old key has an older value on disk, which must not come back.
+// TestRenameBeforeItIsCopied: a key has an old value on disk and a large new one in memory. A
+// checkpoint is about to write the new value, and first deletes what an unfinished checkpoint may
+// have left of it. At that moment the value is renamed. The old value must not come back under the
+// old key.
 func TestRenameBeforeItIsCopied(t *testing.T) {
 	for moment := range 4 {
 		again := moment%2 == 1 // the key has another such value then

@@ -12,9 +12,10 @@ import (
 	"keyp/internal/clock"
 )
 
-// TestRepair damages a directory in one place, as TestCorruption does, repairs it, and compares the
-// keys. Every key is as at the end or is reported, by name unless the damage hides the name. The
-// new directory is sound, and the old one is unchanged. KEYP_CORRUPT is the number of cases.
+// TestRepair damages a data directory in one place, repairs it, and compares the keys with those
+// before the damage. Every key is unchanged or is reported, by name unless the damage hides the
+// name. The new directory is sound, and the old one is unchanged. KEYP_CORRUPT is the number of
+// cases.
 func TestRepair(t *testing.T) {
 	runDamage(t, 14, 5, 30, []string{"all saved", "some lost", "log with gaps"},
 		func(c *corruptCase, base string) string {

@@ -91,7 +91,9 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		case err != nil:
 			return err
 		case lsn == r.through:
-			known = proven || archive.SumOf(batch) == r.last
+			if known = proven || archive.SumOf(batch) == r.last; !known {
+				return errForked
+			}
 			continue
 		case lsn > r.through && (!known || lsn <= h.Through && len(batch[0]) > 0):
 			// A backup has no empty batches.

@@ -356,6 +356,48 @@ func TestArchiveRefused(t *testing.T) {
 	refused("another log's backup", strange, Source{}, archive.ErrHole, "has nothing of history")
 }
 
+// TestArchiveOfOtherCopy: two copies of a directory are used, and each logs another batch up to the
+// same LSN. A backup of one of them is refused with the archive of the other one.
+func TestArchiveOfOtherCopy(t *testing.T) {
+	a := newArchived(t, 102)
+	a.commit()
+	if err := a.s.archiver.Round(true); err != nil {
+		t.Fatal(err)
+	}
+	other := &archived{faulty: changing(&harness{t: t, dir: a.copyDir(), fs: a.fs, clock: a.clock,
+		model: model{}, databases: 3}), rng: a.rng}
+	other.archive = a.archive
+	other.open()
+	set := func(h *harness, v string) (end uint64) {
+		k := h.s.Key(0, []byte("k"))
+		h.do(func(x *Txn) { x.SetString(k, []byte(v), ttl.Deadline{}, Event{}) }, k)
+		h.commit()
+		return h.s.Log().End()
+	}
+	if one, two := set(a.harness, "one"), set(other.harness, "two"); one != two {
+		t.Fatalf("the logs end at %d and %d", one, two)
+	}
+	own := a.backup() // its last batch has the time, and so differs from the other copy's
+	a.clock.Advance(time.Millisecond)
+	foreign := other.backup()
+	if err := errors.Join(a.s.Close(true), other.s.Close(false)); err != nil {
+		t.Fatal(err)
+	}
+	restore := func(stream []byte) error {
+		_, err := RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock,
+			databases: 3}).options(), bytes.NewReader(stream),
+			Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}})
+		return err
+	}
+	if err := restore(own); err != nil {
+		t.Error(err)
+	}
+	if err := restore(foreign); !errors.Is(err, archive.ErrHole) ||
+		!strings.Contains(err.Error(), "two copies") {
+		t.Errorf("the backup of the other copy: %v", err)
+	}
+}
+
 // withoutLog removes the records from a backup, since a backup on a full disk may have none.
 func withoutLog(t *testing.T, stream []byte) []byte {
 	t.Helper()

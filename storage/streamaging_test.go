@@ -10,8 +10,8 @@ import (
 	"keyp/storage/slab"
 )
 
-// ageing is a stream that has one entry at each millisecond. Its entries age while readers and a
-// writer are active.
+// ageing is a stream with a maximum age (XCFGSET MAXAGE) and an entry for each millisecond. Entries
+// reach that age, and are removed, while others read and write the stream.
 type ageing struct {
 	*harness
 	k   Key

@@ -12,13 +12,13 @@ import (
 // on a record of the log, and waits until that record is durable:
 //
 //   - A look-up by name removes due keys and elements (Txn.live). A record names the removed key or
-//     elements, and the slot or the value keeps the LSN of that record. The reaper does the same,
-//     and so does diskDeadlines, which knows the keys on disk that are due next.
+//     elements, and memory keeps the LSN of that record. The reaper does the same, in memory and on
+//     disk (diskDeadlines).
 //   - A walk over the keyspace (View) passes over what is due and removes nothing. It logs how far
 //     time had come (format.RecTime). A start does not let time be earlier than that, even
 //     if the clock is. Then it removes what was due by the logged time, and only after that does
 //     the store's time follow the clock.
-//   - Counts change only when something is removed.
+//   - DBSIZE and other counts do not leave out due keys that have not been removed.
 //
 // A walk logs nothing if all keys that it skipped were due by a time that the log has already. So
 // repeated walks add at most one record for each instant at which something became due.

@@ -1,7 +1,8 @@
 package ttl
 
-// Transaction is the part of a transaction of the store that a Manager needs. K names a key. A key
-// that is missing or expired does not exist.
+// A Manager runs commands such as EXPIRE and TTL. Transaction has the methods of the store's
+// transactions that it needs for that. K names a key. A key that is missing or expired does not
+// exist.
 type Transaction[K any] interface {
 	// Now returns the instant of the transaction in Unix milliseconds.
 	Now() int64

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// blockSize is how many records a block has. A block is a part of a table, which says where in the
-// files each record with entries is.
+// A table in memory has the position in the files of each record with entries. It is divided into
+// blocks. blockSize is how many records a block has.
 const blockSize = 1024
 
 // table locates the records with entries. For each record it has the index of the record's first

@@ -17,9 +17,9 @@ import (
 // background work that gives way to commands. A batch locks the shards of the queues and of the
 // stream for moveBudget at most, or until a command wants one of them.
 //
-// Entries come in the order of deadlines. An entry waits until everything that was due before it is
-// removed, in all shards and on disk. If a shard stays locked, for example by a long script, the
-// mover waits for it no longer than patience.
+// Entries come in the order of deadlines. An entry waits until no key with an earlier deadline is
+// left, in any shard or on disk. If a shard stays locked, for example by a long script, the mover
+// waits for it no longer than patience.
 type mover struct {
 	o    *Outboxes     // constant
 	kick chan struct{} // there may be something to do

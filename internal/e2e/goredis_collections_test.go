@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestGoRedisCollections runs the commands for keys of any type on collections: a small and a large
-// one of each type.
+// TestGoRedisCollections runs TYPE, COPY, DUMP and other commands for keys of any type, on a small
+// and a large collection of each type.
 func TestGoRedisCollections(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

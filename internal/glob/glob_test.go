@@ -8,8 +8,9 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// TestSteps: Steps.Match has the result of Match until its steps are used up. It never uses more
-// than it has. A number of steps are free in each match, and are not counted.
+// TestSteps: Steps limits the work of matching patterns: a step compares one byte. Steps.Match has
+// the result of Match until its steps are used up. It never uses more than it has. A number of
+// steps are free in each match, and are not counted.
 func TestSteps(t *testing.T) {
 	long := func(n int) []byte { return bytes.Repeat([]byte("a"), n) }
 	for _, tt := range []struct {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// templates are the commands that histories have, with what is drawn:
+// templates are the commands that histories have, each after its weight, with what is drawn:
 //
 //	%s %h %l %t %z   a key for a string, hash, list, set or sorted set, now and then another
 //	%k               any of these keys

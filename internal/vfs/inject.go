@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// Op names an operation for a Hook.
+// For tests, files can be opened with a Hook, a function that is called before each operation and
+// may make it fail. Op says which operation it is.
 type Op uint8
 
 // The operations a Hook sees.

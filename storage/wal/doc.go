@@ -54,14 +54,16 @@
 //	crc      over the header from length to durable
 //	length   of the frames, in bytes; 0 in the group that Close writes to mark that
 //	         everything before it is durable
+//	number   of the segment, as in its header
 //	position of this header
+//	durable  all before this position was on disk when this was written
 //
 //	frame    a batch or a piece of one
 //	+-------+----------+---------+---------+
 //	| crc 4 | length 3 | flags 1 | payload |
 //	+-------+----------+---------+---------+
 //
-//	crc      over the rest of the frame, its register started from a hash of the
+//	crc      over the rest of the frame; its initial value is a hash of the
 //	         segment's salt and the frame's position: a frame of an earlier life of
 //	         the file, or one in another place, does not verify
 //	flags    0x40 always (zeros are no frame), 0x01 first, 0x02 last

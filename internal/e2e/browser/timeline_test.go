@@ -14,7 +14,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// row waits until the table next to the bars has these rows, each with its counts.
+// row waits until the table next to the bars of the dashboard's timeline has these rows, each with
+// its counts.
 func (p *page) row(rows ...string) {
 	p.t.Helper()
 	want, got := strings.Join(rows, "; "), ""
