@@ -17,7 +17,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// leaseState is the lease of the model, the only key.
+// The test compares KEYP.LEASE with a model that has a single key. leaseState is the state of that
+// key.
 type leaseState struct {
 	owner           string // "": there is no key
 	token           int64

@@ -67,8 +67,8 @@ func moveOrNull(c *Ctx, from, to *listEnd) error {
 	return err
 }
 
-// moveElement moves an element and replies with it. If the source is missing, it replies with
-// nothing and does not read the destination.
+// moveElement moves an element and replies with it. If the source is missing, it sends no reply,
+// because BLMOVE then waits, and does not read the destination.
 func moveElement(c *Ctx, from, to *listEnd) (moved bool, err error) {
 	src, err := c.Txn.List(c.Keys[0])
 	if err != nil || !src.Exists() {

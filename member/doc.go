@@ -41,9 +41,9 @@
 // # Locks
 //
 //	journal.mu      batches that are not committed yet, and positions
-//	Member.mu       the role, the members, and the calls of await
+//	Member.mu       the role, the members, and the functions that wait for a change of them
 //	tasks.mu        the queue of work
-//	clocks.mu       differences of other members' clocks; the group's mutex is locked meanwhile
+//	clocks.mu       differences of other members' clocks (it may be locked after the group's mutex)
 //
 // must be locked in this order. None is held while a store, a group, a transport or a function of a
 // caller is called.

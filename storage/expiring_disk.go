@@ -12,11 +12,12 @@ import (
 )
 
 // expiringOnDisk is a key that is only on disk, for a page of the list of keys by deadline
-// (expiring.go). It was found in the bucket ttl, where its entry is. If an element has an earlier
-// deadline than the key, that entry is at the element's deadline. Then an index in memory has the
-// key's deadline (laterDeadlines), and later is true if the key was found there.
+// (expiring.go). Most such keys are found by their entry in the bucket ttl. But if an element's
+// deadline is earlier than the key's, that entry is at the element's deadline. The key's own
+// deadline is then in an index in memory (laterDeadlines). later is true if the key was found by
+// that index.
 type expiringOnDisk struct {
-	cursor DueCursor // with the part of the hash that on contains
+	cursor DueCursor // of the key's hash it has only the first 32 bits
 	on     []byte    // the key of its record in the bucket values
 	key    Key
 	later  bool

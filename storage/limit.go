@@ -10,7 +10,7 @@ import (
 // Limit accesses the rate limits of a key (KEYP.LIMIT) within a transaction. Each method that
 // changes them is documented at the method of object.Limit with the same name. After a change,
 // Finish must be called before anything else changes the key. Deadline policies (KEYP.POLICY) do
-// not apply to these keys: the transaction is Exempt.
+// not apply to keys with limits.
 type Limit struct {
 	handle
 	// made is the value of a missing key. Finish gives it to the key, in one record with the

@@ -7,7 +7,8 @@ import (
 	"keyp/internal/glob"
 )
 
-// Set is all policies of a store. It does not change.
+// Set contains all deadline policies (KEYP.POLICY) of a store. It never changes: a changed policy
+// makes a new Set.
 type Set struct {
 	byDB  map[int][]*Policy
 	count int

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// parentEvery is the time between two checks of the parent.
+// A child process ends when its parent has ended. parentEvery is how often it checks whether the
+// parent still runs.
 const parentEvery = 200 * time.Millisecond
 
 // EndWithParent ends this process soon after its parent has ended. It checks whether the process

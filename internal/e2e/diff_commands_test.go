@@ -2,8 +2,9 @@ package e2e
 
 import "slices"
 
-// generator draws a command whose reply is compared. A generator with more weight is used more
-// often, in particular for writes that leave data for other commands.
+// generator draws a command. Keyp and Redis both run it, and their replies are compared. A
+// generator with more weight is used more often, in particular for writes that leave data for other
+// commands.
 type generator struct {
 	weight int
 	draw   func(g *gen) []string

@@ -12,7 +12,7 @@ import (
 	"keyp/internal/testkit"
 )
 
-// diffScripts returns the scripts of testdata/scripts.
+// diffScripts returns the Lua scripts of testdata/scripts, which Keyp and Redis both run.
 func diffScripts(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/scripts/scripts.txt")

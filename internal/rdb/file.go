@@ -20,24 +20,25 @@ import (
 //	F2 id count fields        fields of hashes (kinds 30 and 32), which refer to them by the id
 //	F3 count (class, data)    what modules keep of the next key (Redis)
 //	F3 name count (from, to)  slots whose migration had not ended (Valkey)
-//	F4 slot keys deadlines    sizes of a slot
+//	F4 slot keys deadlines    number of keys in a hash slot, and of those with a deadline
 //	F5 source                 library of functions
 //	F6 name engine 0|1 text code   the same, before 7.0
 //	F7 module 2 when data     what a module keeps beside keys
 //	F8 seconds                the next key's idle time
 //	F9 frequency, 1 B         the next key's access frequency
 //	FA name value             about the file
-//	FB keys deadlines         sizes of the database
+//	FB keys deadlines         the same of the database
 //	FC ms, 8 B, LE            the next key's deadline
 //	FD s, 4 B, LE             the same
 //	FE number                 database of the keys that follow
 //	kind key value            a key
 //
-// Values are those of payloads; some kinds are only in files:
+// Values have the form that they have in DUMP's payloads (doc.go). Some kinds are only in files:
 //
 //	 7 module                 module, data
 //	22 hash                   in Valkey's files: count, (field, value, ms, 8 B, LE; -1: no deadline)
-//	28 array                  count, 0|1 next, (index, tag, string (tags 0, 3) | 8 B (tags 1, 2))
+//	28 array                  count; 0, or 1 and a next index; (index, tag, value): the value is a
+//	                          string for tags 0 and 3, 8 B for tags 1 and 2
 //	30 hash                   listpack of id, values
 //	32 hash                   id, values
 //

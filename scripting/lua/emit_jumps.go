@@ -1,8 +1,8 @@
 package lua
 
-// jump adds a jump whose target is not known yet. Earlier jumps that wait for the next instruction
-// as their target would now lead to a jump. So they get the same target as the new jump. jump
-// returns the list of all of these.
+// jump adds a jump instruction whose target is not known yet. Earlier jumps may have the next
+// instruction as their target. As that is a jump now, they can go to its target directly. So jump
+// returns a list of the new jump and these earlier ones, which all get the same target.
 func (f *function) jump() jumps {
 	pending := f.pending
 	f.pending = noJumps

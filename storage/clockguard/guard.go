@@ -2,8 +2,8 @@
 //
 // A wall clock that steps forward by mistake would make keys expire before their time. So the guard
 // compares it with the time since the machine started (clock.Clock.Boot). Nobody sets that clock,
-// and it runs while the machine sleeps. As long as both agree, within Limit between two looks, the
-// store's time is the wall clock's. When the wall clock is further ahead, the guard begins: the
+// and it runs while the machine sleeps. As long as both agree, within Limit between two readings,
+// the store's time is the wall clock's. When the wall clock is further ahead, the guard begins: the
 // store's time continues with boot time from its last value. That is the guarded time.
 //
 // The guard ends, and time follows the wall clock again, when

@@ -7,7 +7,7 @@ import (
 	"keyp/storage/object"
 )
 
-// Tags of records.
+// Each record of the log begins with a tag, which says what kind of record it is (doc.go).
 const (
 	RecPut = 1 + iota
 	RecLarge

@@ -40,8 +40,9 @@
 // Elements of hashes, sets and sorted sets, and reservations of limits, may have deadlines of their
 // own. A value keeps an element, due or not, until it is removed. Before a command sees a value,
 // the store calls Earliest, and removes due elements by calling Due. One call of Due removes a
-// limited number. If there are more, LenAt does not count those that are left. Functions that visit
-// elements pass on the deadline of each, so that the caller can skip due elements.
+// limited number. Even if some are left, LenAt returns the number of elements that are not due.
+// Functions that visit elements pass on the deadline of each, so that the caller can skip due
+// elements.
 //
 // A value is used by one goroutine at a time. Slices that it returns are valid until it changes.
 // They may be passed back to it only to look an element up or to delete it.

@@ -13,7 +13,8 @@ import (
 	"keyp/internal/vfs"
 )
 
-// model has the batches that a log must have: each one ever appended that was not cut off since.
+// model has all batches that were appended to the log. After a simulated crash it decides whether
+// the log has all durable ones of them, and forgets those that the crash has removed from the end.
 type model struct {
 	t       *rapid.T
 	o       Options

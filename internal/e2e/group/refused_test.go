@@ -12,7 +12,8 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestRefused: if a server cannot become a member, the tool reports the reason at once.
+// TestRefused: if a server cannot become a member of a group, keyp cluster reports the reason at
+// once.
 func TestRefused(t *testing.T) {
 	secret := func(text string) string {
 		path := filepath.Join(testkit.MemoryDir(t), "secret")

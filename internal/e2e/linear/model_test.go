@@ -19,10 +19,9 @@ import (
 // explains. It never refuses a right reply. Wrong replies that it accepts are wrong by less than
 // the operation took.
 //
-// Lost operations, whose connection broke when the server was killed, have taken effect before the
-// end of the process or never will. The model continues with both cases. A lost operation ends with
-// the process, and not, as is usual, with the history. So the model also refuses an operation that
-// takes effect only after the restart, when others have seen that it had not happened.
+// Lost operations got no reply, because the server was killed. They have taken effect before the
+// end of the process or never will. The model continues with both cases. So it refuses a history in
+// which a lost operation takes effect only after the restart.
 
 const groupKeys = 3
 

@@ -15,9 +15,9 @@ import (
 )
 
 // TestEventsOfKeysThatExpireMeanwhile: if a key expires while the server is down, the restarted
-// server publishes the event once clients had time to subscribe again. It never publishes the event
-// twice. notify-keyspace-events was set with CONFIG SET, and CONFIG REWRITE keeps it over the
-// restart.
+// server publishes the event, but only after clients had time to subscribe again. It never
+// publishes the event twice. notify-keyspace-events was set with CONFIG SET, and CONFIG REWRITE
+// keeps it over the restart.
 func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(testing.TB, *testkit.Server){"kill": kill,
 		"stop": stop} {
