@@ -9,6 +9,7 @@ import (
 	"keyp/internal/testkit"
 )
 
+// A command must not change its arguments: in a script they are the memory of Lua's strings.
 // changedArguments is a script that gets all arguments of a command twice. It calls the command
 // with the first copy, and then compares that copy with the second one. For strings of one byte
 // that comparison shows nothing, because both copies are the same Lua string. So the script also

@@ -16,7 +16,8 @@ import (
 
 // delays runs a table of commands and replies about delay queues. In the table, T+n means n ms
 // after the time at which the test's clock starts. @ms.n is the n-th receipt (the number of a
-// delivery) of a store that was started ms after that time.
+// delivery) of a store that was started ms after that time: a store's receipts begin with its start
+// time.
 func delays(t *testing.T, steps string) {
 	t.Helper()
 	leaseTable(t, receipts(steps))

@@ -9,7 +9,8 @@ import (
 	"keyp/storage/object"
 )
 
-// expiringOptions are the options of KEYP.EXPIRING.
+// KEYP.EXPIRING lists keys, or elements of one key, in the order of their deadlines.
+// expiringOptions are its options.
 type expiringOptions struct {
 	keypOptions
 	elements bool // of one key

@@ -9,7 +9,9 @@ import (
 	"keyp/ttl"
 )
 
-// keypLimitCommands check costs against limits, and admit or refuse them (storage/object/limit.go).
+// keypLimitCommands are the commands of rate limits, such as at most 100 calls in a minute. A
+// client asks before each call, and the reply says whether the limits admit it
+// (storage/object/limit.go).
 var keypLimitCommands = []Spec{
 	{
 		Name: "KEYP.LIMIT", Group: KeypGroup, Since: "0.1.0", Arity: -2,

@@ -2,8 +2,8 @@ package commands
 
 import "testing"
 
-// TestPolicyMaxAge: a stream without a maximum age gets that of its policy, when it is created or
-// changed, or by APPLY.
+// TestPolicyMaxAge: a policy (KEYP.POLICY) may give streams a maximum age. A stream without one
+// gets it when it is created or changed, or by KEYP.POLICY APPLY.
 func TestPolicyMaxAge(t *testing.T) {
 	table(t, `
 		XADD old:s 1700000000000-1 a 1 -> "1700000000000-1"

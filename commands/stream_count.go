@@ -6,7 +6,8 @@ import "keyp/storage/object"
 // not know how many entries a group has read. One is XGROUP CREATE or SETID with an ID within the
 // stream and without ENTRIESREAD. In the other an entry beyond the group's ID was deleted.
 
-// holed reports whether an entry after an ID may be missing. The ID is not after the last one.
+// holed reports whether an entry after an ID may have been deleted. The ID must not be after that
+// of the last entry.
 func holed(s *object.Stream, id object.StreamID) bool {
 	deleted := s.MaxDeleted()
 	return s.Entries() > 0 && deleted != object.StreamID{} && id.Compare(deleted) <= 0

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// logger receives the log messages of the library. Except for errors, they are only of use to
+// logger receives the log messages of the Raft library. Except for errors, they are only of use to
 // somebody who looks for a fault in the library. For instance, it warns of each proposal that has
 // no room, and of events that the machine is notified of too.
 type logger struct{ to *slog.Logger }

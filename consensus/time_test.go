@@ -13,8 +13,8 @@ import (
 	"keyp/internal/clock"
 )
 
-// heardTime records the times that a group gives it. It is also a Network that keeps the sent
-// messages.
+// Messages of a leader contain its clock's time, and a Group passes that on. heardTime records the
+// times that it gets from a Group. It is also a Network that keeps the sent messages.
 type heardTime struct {
 	heard []string
 	sent  []Message

@@ -10,7 +10,8 @@ import (
 	"keyp/storage"
 )
 
-// job reads the reply to a POP that has waited, and returns the receipt.
+// job reads the reply to KEYP.DELAY POP, which has waited for a job of a delay queue. It checks the
+// job, and returns its receipt, with which the client acknowledges the job.
 func (c *client) job(id, payload string, deliveries int) (receipt string) {
 	c.t.Helper()
 	reply := c.reply()

@@ -7,9 +7,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestStopEndsScript: the server is told to stop while scripts run that have not reached
-// busy-reply-threshold. They are ended before the time for a stop is up, so the stop is clean. The
-// same holds for a script that has not begun to run, as the second one here, and perhaps the first.
+// TestStopEndsScript: the server is told to stop while a script runs and another one waits for its
+// end. The server ends both before the time for a stop is up, although they have not reached
+// busy-reply-threshold. So the stop is clean.
 func TestStopEndsScript(t *testing.T) {
 	ts := start(t, neverGiveUp) // an hour
 	first, second := ts.dial(), ts.dial()

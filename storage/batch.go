@@ -10,8 +10,9 @@ import (
 	"keyp/storage/format"
 )
 
-// entry is a copy of a dirty key. The names and records are in the batch's arena, which bbolt
-// refers to until its transaction ends.
+// A checkpoint writes changed keys to the data file in batches, one bbolt transaction each. entry
+// is a key of a batch. The bytes that are written are in the batch's memory, which bbolt refers to
+// until its transaction ends.
 type entry struct {
 	p            *part
 	sl           *slot

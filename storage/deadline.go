@@ -5,7 +5,8 @@ import (
 	"keyp/ttl"
 )
 
-// Txn implements ttl.Transaction for keys. Members implements it for elements of a key.
+// ttl.Transaction has the methods that read, set and remove a deadline. Txn implements it for keys.
+// Members implements it for elements of a key.
 var (
 	_ ttl.Transaction[Key] = (*Txn)(nil)
 	_ ttl.Transaction[Key] = Members{}

@@ -10,8 +10,9 @@ import (
 
 func anyName([]byte) bool { return true }
 
-// A walk visits each key of its span once, or a sample of the keys, whether they are in memory or
-// on disk. The caller can end the walk. The walk gives up if a global transaction keeps a shard.
+// TestWalkDue: WalkDue visits the keys that are due within a span of time, in memory and on disk,
+// each once, or a sample of them. The caller can end the walk. The walk gives up if a transaction
+// has locked the whole keyspace for long.
 func TestWalkDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

@@ -12,7 +12,8 @@ import (
 	"keyp/storage/format"
 )
 
-// garbage lists the data that must be deleted from the data file, as keys of the garbage bucket
+// If a large collection is deleted or a database is emptied, its records in the data file are
+// deleted later, in steps. garbage lists such data, as keys of the bucket garbage
 // (format/garbage.go). A checkpoint writes these keys to the bucket; replay makes the same list
 // again.
 type garbage struct {

@@ -6,7 +6,8 @@ import (
 	"keyp/ttl"
 )
 
-// slider is a governor that moves the deadline of each key by an hour when it is read.
+// A Governor is a feature that decides on keys' deadlines. slider is one that moves the deadline of
+// each key by an hour when it is read.
 type slider struct {
 	Governor
 	reads int

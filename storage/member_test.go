@@ -11,9 +11,10 @@ import (
 	"keyp/ttl"
 )
 
-// memberHarness returns a harness whose stores belong to a group member, but have the log of a
-// server without a group. It records the log position with which the store opens the log. It fails
-// if records before that position are replayed.
+// memberHarness returns a harness for the store of a group's member. A member's log is that of
+// package consensus; here a simple log stands for it, that of a server without a group. It records
+// the log position with which the store opens the log. It fails if records before that position are
+// replayed.
 func memberHarness(t testing.TB) (h *harness, opened *LogPosition) {
 	h, opened = closedHarness(t), &LogPosition{}
 	h.member = true

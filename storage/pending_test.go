@@ -17,8 +17,10 @@ import (
 	"keyp/ttl"
 )
 
-// pendingHarness makes a store with keys that have deadlines in the data file, and are mostly not
-// in memory. Some have expired since. All others were changed in some way.
+// These tests are about changes of deadlines that a checkpoint has collected and not yet written to
+// the bucket ttl. pendingHarness makes a store for them. Its keys are in the data file with
+// deadlines. Since then some have expired, and all others got other deadlines or values, moved or
+// were deleted.
 func pendingHarness(t *testing.T) (*harness, *machine, map[name]bool) {
 	h := newHarness(t)
 	h.portions = true

@@ -11,7 +11,9 @@ import (
 	"keyp/storage/object"
 )
 
-// This file has the methods of an open store for storage/repair.
+// After a data directory was damaged and saved in part, some records in the data file do not agree
+// with each other. This file has the methods of an open store with which storage/repair finds and
+// corrects these.
 
 // Orphans calls found for each value whose elements are on disk although no record, no value in
 // memory and no item of garbage names it. It passes the number of the elements and their size in

@@ -9,7 +9,7 @@ import (
 	"keyp/storage/object"
 )
 
-// aged makes a stream with n entries, one at each millisecond from now on.
+// aged makes a stream with a maximum age and n entries, one for each millisecond from now on.
 func (h *harness) aged(k Key, n int, age int64, refs object.StreamRefs) {
 	now := uint64(h.clock.Now())
 	h.stream(k, func(_ *Txn, s *Stream) {

@@ -13,7 +13,8 @@ const (
 	minSec = minMS / 1000
 )
 
-// The results are those of Redis 7.0.15 for EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
+// TestResolve: Resolve computes a deadline from the argument of EXPIRE, PEXPIRE, EXPIREAT or
+// PEXPIREAT. The expected results are those of Redis 7.0.15.
 func TestResolve(t *testing.T) {
 	const now = 1_700_000_000_000
 	for _, c := range []struct {

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The buckets cover all values without gap or overlap, and are as narrow as documented.
+// TestLatenessBuckets: the buckets of the histogram of lateness cover all values without gap or
+// overlap, and are as narrow as documented.
 func TestLatenessBuckets(t *testing.T) {
 	low := int64(0)
 	for i := range numBuckets {

@@ -10,7 +10,8 @@ import (
 	"keyp/internal/clock"
 )
 
-// TestReceiveExpired: each key counts once, at its own deadline. Wrong events are noticed.
+// TestReceiveExpired: the benchmark measures how late the events of expired keys arrive. It counts
+// one event for each key, by the key's own deadline, and reports wrong events.
 func TestReceiveExpired(t *testing.T) {
 	past := deadlines{keys: 3, from: clock.System.Now() - 1000, over: 600}
 	early := deadlines{keys: 3, from: clock.System.Now() + 100_000, over: 600}

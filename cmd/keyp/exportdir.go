@@ -13,7 +13,8 @@ import (
 	"keyp/storage"
 )
 
-// exportMemory bounds the memory of the keys that were read, unless KEYP_MAXMEMORY is set.
+// keyp export opens a data directory as a server does. exportMemory is the maxmemory for that,
+// unless KEYP_MAXMEMORY is set.
 const exportMemory = "256mb"
 
 // fromDir exports a data directory that no server uses, without changing it.

@@ -26,7 +26,7 @@ const pruneUsage = "usage: keyp backup prune DIR --keep N|DAYSd [--archive DIR] 
 // retention says which of a server's backups keyp prune keeps.
 type retention struct {
 	most  int           // the number of newest ones to keep; 0: the number does not count
-	since time.Duration // all younger ones are kept, and one older; 0: age does not count
+	since time.Duration // all younger ones are kept, and the next older; 0: age does not count
 }
 
 func parseRetention(text string) (r retention, err error) {

@@ -9,9 +9,9 @@ import (
 	"keyp/storage/object"
 )
 
-// An outbox first puts each expiry into a queue, as an entry with these fields. The deadline has 8
-// bytes, which sort in the order of time. Fields in brackets may be missing; the flags below say
-// which are there.
+// An outbox (KEYP.OUTBOX) reports expired keys to a stream. Each report is first an entry in a
+// queue, with these fields. The deadline has 8 bytes, which sort in the order of time. Fields in
+// brackets may be missing; the flags below say which are there.
 //
 //	deadline, time of removal, database, type, flags, key
 //	[, element] [, value] [, size of the value]

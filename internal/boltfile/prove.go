@@ -2,7 +2,8 @@ package boltfile
 
 import "math/bits"
 
-// Set is a set of pages.
+// Set is a set of pages. The checks in this file use it to find pages that are in a tree twice, or
+// are also free.
 type Set []uint64
 
 func newSet(pages uint64) Set { return make(Set, (pages+63)/64) }

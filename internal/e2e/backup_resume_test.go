@@ -12,9 +12,10 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// cutting starts a proxy for connections to a server. It cuts the first connections, whose number
-// is cuts, after so many bytes of replies. Later connections are not cut. The server notices only
-// every second cut: after the others the proxy leaves the server's side open.
+// cutting starts a proxy for connections to a server. It closes the client's side of the first
+// connections after some bytes of replies: cuts is the number of these connections, and bytes that
+// of the bytes. It closes the server's side of every second one of them, and leaves the others
+// open. Later connections are not touched.
 func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32) {
 	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")

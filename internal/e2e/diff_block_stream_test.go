@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestDiffBlockingStreams: the differential run of clients that wait for streams. Streams with
-// groups are not removed, since Redis 7.0.15 sends other errors to clients that wait for a removed
-// one. Streams without groups come and go.
+// TestDiffBlockingStreams compares Keyp with Redis for clients that wait for stream entries.
+// Streams with groups are not deleted, since Redis 7.0.15 sends other errors to clients that wait
+// for a deleted one. Streams without groups are created and deleted.
 func TestDiffBlockingStreams(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)

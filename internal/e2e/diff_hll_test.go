@@ -2,7 +2,8 @@ package e2e
 
 import "strconv"
 
-// A GET after each change compares the bytes of the HyperLogLog.
+// hllGenerators draw the commands of the test that compares HyperLogLogs of Keyp and Redis. A GET
+// compares their bytes.
 var hllGenerators = []generator{
 	{14, drawPFAdd},
 	{12, func(g *gen) []string { return []string{"GET", g.from(g.sketch(), "many")} }},

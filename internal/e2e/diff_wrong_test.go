@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Arguments are drawn from wrongWords. Most commands accept these words at some position, but
+// This test calls commands with wrong arguments, and compares the errors of Keyp and Redis. The
+// arguments are drawn from wrongWords. Most commands accept these words at some position, but
 // mostly not at the drawn one.
 var wrongWords = []string{
 	"a", "b", "l", "s", "z", "h", "x", "g", "str", "missing", "abc", "0", "1", "-1", "2", "3",

@@ -27,7 +27,7 @@ import (
 //	F8 seconds                the next key's idle time
 //	F9 frequency, 1 B         the next key's access frequency
 //	FA name value             about the file
-//	FB keys deadlines         the same of the database
+//	FB keys deadlines         number of keys in the database, and of those with a deadline
 //	FC ms, 8 B, LE            the next key's deadline
 //	FD s, 4 B, LE             the same
 //	FE number                 database of the keys that follow

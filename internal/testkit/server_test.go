@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// These tests check the lifecycle with redis-server, whose behaviour is known.
+// These tests start, kill and restart servers with package testkit. They do so with redis-server,
+// whose behaviour is known.
 
 func TestLifecycle(t *testing.T) {
 	ctx := context.Background()

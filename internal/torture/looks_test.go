@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Replies tell clients which keys exist at the time of the reply. seenAt has the latest such time
-// for each key and database. A key or element with an earlier deadline was missing in that reply,
-// and must not come back.
+// A reply about a key shows at what time the key existed or had expired. seenAt has the latest such
+// time of the replies about each key, and about all keys of a database. What had expired by then
+// must not come back, not even after a crash.
 type seenAt struct {
 	keys map[name]int64
 	all  [databases]int64 // of all keys of a database, but not of their elements

@@ -2,8 +2,8 @@ package clockguard
 
 import "fmt"
 
-// Record is what the store keeps about its clocks, so that the guard can continue after a restart
-// (see the package comment).
+// Record is what the store keeps on disk about its clocks. From it a start sees whether the wall
+// clock has been set meanwhile (see the package comment).
 type Record struct {
 	boot  uint64 // the run of the machine
 	lead  int64

@@ -10,7 +10,8 @@ import (
 	"keyp/storage/format"
 )
 
-// Keyspace contains the records and slot entries of a keyspace in the data file.
+// Keyspace is the content of a database in the data file, for a check. Records are those of the
+// keys. Slots has for each hash slot the entry with the number and the checksum of its records.
 type Keyspace struct {
 	Records map[string]format.Image // by name on disk
 	Slots   map[uint16]format.SlotEntry

@@ -6,9 +6,9 @@ import (
 	"keyp/storage/format"
 )
 
-// nameSet is a set of elements' names. A large value may have millions between two checkpoints, so
-// the set contains nothing for the garbage collector to scan: a map of numbers, and the names one
-// after another in pieces of memory.
+// nameSet is a set of names of elements, for example of those of a large hash that have changed
+// since the last checkpoint. They may be millions. So the set contains nothing for the garbage
+// collector to scan: a map of numbers, and the names one after another in pieces of memory.
 type nameSet struct {
 	at   map[uint64]uint64 // by hash: the name's place in text
 	text [][]byte          // names, each after its length

@@ -1,5 +1,5 @@
-// Package elementset provides a set of element names of one collection. It stays compact even with
-// millions of names.
+// Package elementset provides a set of names of elements of one collection, for example of those
+// that have changed since the last checkpoint. It stays compact even with millions of names.
 package elementset
 
 import (

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// LimitKind is the way in which a limit counts.
+// LimitKind is the way in which a rate limit (KEYP.LIMIT) counts, such as a sliding window.
 type LimitKind uint8
 
 // The kinds.

@@ -12,7 +12,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The page reports a damaged address, and continues.
+// TestDamagedAddress: the state of the dashboard is in the page's address. If that is damaged, the
+// page says so, and continues.
 func TestDamagedAddress(t *testing.T) {
 	p := open(t, "")
 	p.run("SET", "k", "v")

@@ -1,4 +1,5 @@
-// Package fakegroup provides a fake group for tests of the output and behaviour of a member.
+// Package fakegroup provides a fake Raft group, so that tests of commands, pages and metrics can
+// put a server into any state of a member.
 package fakegroup
 
 import (
