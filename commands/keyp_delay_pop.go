@@ -7,7 +7,7 @@ import (
 	"keyp/storage/object"
 )
 
-// jobPop contains the arguments of POP.
+// jobPop contains the arguments of KEYP.DELAY POP.
 type jobPop struct {
 	count      int64
 	visibility int64

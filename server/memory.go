@@ -13,8 +13,8 @@ import (
 //
 // Sessions are in classes by size, so one of the largest is found at once. A session is counted
 // again at the end of each pass of the loop that served it. If it grows much, or gets a large
-// reply, it is counted at once. So the sum exceeds the limit by one reply and a little for each
-// session at most.
+// reply, it is counted at once. So the sum exceeds the limit at most by a single reply, and a
+// little for each session.
 //
 // In Redis maxmemory-clients is 0 by default, which means no limit. Then many clients that ask for
 // much and read nothing use up all memory. So here 0 means half of the memory that the process may

@@ -25,9 +25,9 @@ import (
 // since the last step: those were counted when they left, with the deadline that they had then.
 //
 // An entry of ttl may be outdated, because changes of ttl are made late (datafile/pending.go).
-// Until they are made, the changed keys stay in memory, so their entries do not count here. But a
-// deleted key may have left memory while its entry is still there. So in a slot with deleted keys,
-// each entry is compared with its key's record.
+// Until they are made, the changed keys stay in memory, so their entries do not count here. But of
+// a deleted key nothing may be left in memory while its entry is still there. So an entry is
+// compared with its key's record if keys of the same hash slot were deleted.
 
 // diskDues counts the next deadlines of a part's keys that are only on disk.
 type diskDues struct {

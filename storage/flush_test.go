@@ -13,8 +13,8 @@ import (
 
 // TestFlushAheadOfCheckpoint: a database is emptied after a checkpoint has begun and before the
 // checkpoint reaches its keys. The checkpoint then releases the earlier part of the log. A value
-// that was moved out of the database before must stay. After a crash the emptied database has all
-// its keys or none.
+// that RENAME or MOVE had taken to another database before must stay. After a crash the emptied
+// database has all its keys or none.
 func TestFlushAheadOfCheckpoint(t *testing.T) {
 	for seed := range uint64(8) {
 		h := newHarness(t)

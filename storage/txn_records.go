@@ -17,8 +17,9 @@ func (p *part) logCounts(t *Txn) {
 }
 
 // logReaped logs that all keys and elements of the shard with a deadline up to through are gone.
-// The counts must not include them any more. Replay removes them in order, so nothing that was seen
-// expired returns, whatever the wall clock does over a restart.
+// The caller has already taken them off the numbers of keys. A start that reads this record removes
+// the same keys. So nothing that was seen expired returns, whatever the wall clock does over a
+// restart.
 func (sh *shard) logReaped(t *Txn, through int64) {
 	if through <= sh.mu.logged {
 		return

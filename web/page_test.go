@@ -26,8 +26,8 @@ const (
 	dashboard     = "../deploy/grafana/keyp.json"
 )
 
-// TestMonitoringPage: docs/reference/metrics.md has every metric, as the table metrics describes
-// it.
+// TestMonitoringPage: docs/reference/metrics.md has every metric, with the description from the
+// code.
 func TestMonitoringPage(t *testing.T) {
 	have, err := os.ReadFile(metricsPage)
 	if err != nil {

@@ -28,10 +28,10 @@
 // before it: the hard state, and the index of the last entry before the head (last). So the records
 // before it need not be read. Its base is the last entry that the machine had applied then.
 //
-// When old segments are removed, the log keeps all entries after some index: the first remaining
-// head's last. Open takes as base the lowest of the bases in all heads that is not before that
-// index. Rotate and Needed return the newest segment from which a start finds all entries after a
-// given entry. The segments before it may be removed.
+// Old segments can be removed when a snapshot, or the data of the machine, has the effects of their
+// entries. Rotate and Needed return the newest segment from which a start still finds all entries
+// after a given entry. The segments before it may be removed. The base of an open log is the entry
+// after which it has all others.
 //
 // A write with a base says that a snapshot has replaced all entries.
 //

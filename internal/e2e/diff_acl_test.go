@@ -12,7 +12,7 @@ import (
 // servers. The replies to GETUSER, LIST, DRYRUN and ACL LOG are the same, and the same commands are
 // refused. Two things differ in Redis 7.0.15, and are compared by their meaning. First, it words
 // refusals differently. Second, it describes a user's commands by categories that fit only roughly.
-// So another user is made from Keyp's description, and must have the same permissions.
+// So another user is made on Redis from Keyp's description, and must have the same permissions.
 
 // aclSteps is the number of changes of the users in a case.
 const aclSteps = 12
