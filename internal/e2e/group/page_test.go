@@ -112,7 +112,7 @@ var varies = []struct {
 	to string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "INSTANT"},
-	{regexp.MustCompile(`(entry|term) \d+`), "$1 N"},
+	{regexp.MustCompile(`(entry|term|entries after) \d+`), "$1 N"},
 	{regexp.MustCompile(`recovered in [0-9.]+[a-zµ]+`), "recovered in TIME"},
 	{
 		regexp.MustCompile(`(all of its entries are|its last entry is not|its last \d+ entries are not) known to be committed.*`),
