@@ -18,8 +18,8 @@ const (
 	manyElements = 10_000
 	// largeCount is the number of elements from which reading them takes long.
 	largeCount = 1000
-	// maxOffloads bounds how often a call runs as a task in vain, because its keys change
-	// meanwhile. After that the call runs inline.
+	// If the keys of a call change while it runs as a task, its result is discarded, and the call
+	// runs again. After maxOffloads such attempts it runs on the event loop.
 	maxOffloads = 3
 )
 

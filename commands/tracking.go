@@ -26,8 +26,8 @@ import (
 //     read are remembered. So within EXEC or a script a key that was read is forgotten only if it
 //     changed after the read. Changes by the reaper, which belong to no command, come by way of
 //     Changes.
-//   - If a client is told about a key while a command of its own runs, the message follows the
-//     reply of that command. It is sent after the change is durable.
+//   - A message about a key may be due while a command of the client runs. The server then sends it
+//     after the reply of that command, and only when the change is durable.
 //
 // Any goroutine may run a command, so mu guards all fields. The loop sends the messages. It locks
 // mu only while it lists them: a connection that takes a message may ask Tracking about its client,

@@ -232,7 +232,7 @@ func (ws watchedKeys) markDirty(list []*watch) {
 
 // changed marks the clients that watch a key which a transaction changed. Emptying a database
 // changes the keys that existed. If a watch remains, its key has not changed since the watch began.
-// So live still tells whether the key exists.
+// So the field live is still right.
 func (ws watchedKeys) changed(changes []storage.Change) {
 	if len(ws) == 0 {
 		return

@@ -408,9 +408,8 @@ func (r *outbox) trim(t *storage.Txn, st *storage.Stream, most int) (n int) {
 	return n
 }
 
-// readable returns how many of the first n entries of the stream can be removed. A run that would
-// lose only a part of its entries has to be read. If that is impossible, readable counts only whole
-// runs.
+// readable returns how many of the first n entries of the stream can be removed. To remove some
+// entries of a run, the mover must read the run. If it cannot, readable counts only whole runs.
 func (r *outbox) readable(t *storage.Txn, v *object.Stream, n int) int {
 	if t.TryRuns(storage.Runs{Key: r.stream, First: v.WantedTrim(nil, n)}) != nil {
 		return v.WholeNodes(n)

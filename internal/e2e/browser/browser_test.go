@@ -57,8 +57,8 @@ func chromium(t *testing.T) string {
 	return path
 }
 
-// browserHere looks once for a browser, and makes it show an empty page. A browser that cannot
-// start tells nothing about the dashboard.
+// browserHere looks once for a browser, and makes it show an empty page. If that fails, it returns
+// the reason, for which the tests are skipped.
 var browserHere = sync.OnceValues(func() (path, why string) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, found := testkit.FindTool(name); found {
@@ -389,7 +389,8 @@ func TestHiddenTabs(t *testing.T) {
 	p.wait("live")
 }
 
-// A user who may see nothing is told which rights are missing, and is offered nothing.
+// TestWithoutRights: if a user may see nothing, the page names the missing rights and shows no
+// buttons.
 func TestWithoutRights(t *testing.T) {
 	p := open(t, "nobody", "--requirepass", "secret", "--user", "nobody", "on", ">nobody", "-@all")
 	p.wait("The user nobody may not see this: it needs INFO and LATENCY HISTOGRAM")

@@ -298,8 +298,8 @@ func TestSelection(t *testing.T) {
 	p.gives("v", "GET", "stays")
 }
 
-// A user who may only read some keys is offered no changes, and is told why other keys are not
-// shown.
+// TestReader: if a user may only read some keys, the page shows no buttons for changes. It says why
+// it does not show other keys.
 func TestReader(t *testing.T) {
 	p := open(t, "reader", "--requirepass", "secret",
 		"--user", "reader", "on", ">reader", "-@all", "+scan", "+type", "+pttl", "+strlen",

@@ -64,8 +64,8 @@ type call struct {
 	span
 }
 
-// waited returns how long a command has waited in vain for an entry. The command found nothing even
-// at the end of that time. Timers count in milliseconds.
+// waited returns the time for which a blocking command has waited, if it got no entry before its
+// timeout. Timers count in milliseconds.
 func (c call) waited(o outcome) time.Duration {
 	const early = 2 * time.Millisecond
 	if len(c.commands) == 1 && c.commands[0].block > 0 && !o.lost && o.replies[0] == nil {

@@ -143,8 +143,8 @@ func (k *killer) letThemWork() {
 	}
 }
 
-// watch reads the counters until the server has gone, and returns their highest values. A value
-// that a client has seen must not be lost, even if its writer got no reply.
+// watch reads the counters until the server has gone, and returns their highest values. The
+// restarted server must have these values, even if their writers got no reply.
 func (k *killer) watch() map[name]int64 {
 	ctx := context.Background()
 	c := k.server.Client(3)

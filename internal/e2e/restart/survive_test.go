@@ -240,8 +240,8 @@ func TestNothingComesBack(t *testing.T) {
 	s.Stop()
 }
 
-// TestOneProcessPerDirectory starts a second server on a directory in use. It waits for the end of
-// the first server: once in vain, and once until the first one stops.
+// TestOneProcessPerDirectory starts a second server on a directory in use. The second server waits
+// for the end of the first one. Once it gives up, and once the first one stops in time.
 func TestOneProcessPerDirectory(t *testing.T) {
 	t.Parallel()
 	first := testkit.Keyp(t, small...)

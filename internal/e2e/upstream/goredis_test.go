@@ -29,7 +29,7 @@ const (
 	limit = 8 * time.Minute
 )
 
-// versions are the versions of Redis that the tests are told to expect, in turn.
+// The tests run once for each of these versions of Redis, and expect its behaviour.
 var versions = []string{"7.4", "8.4", "8.6", "8.10"}
 
 // Which tests run. The tests of modules are left out, and those that a single server without TLS
