@@ -165,7 +165,7 @@ const swapTries = 10
 
 // page fills the list. same is false if the database has been assigned another keyspace meanwhile.
 func (l *expiring) page() (same bool, err error) {
-	if l.space, err = l.keyspace(); err != nil {
+	if l.space, err = l.keyspaceOf(l.db); err != nil {
 		return false, err
 	}
 	l.s.later.watch(l)
@@ -180,18 +180,11 @@ func (l *expiring) page() (same bool, err error) {
 			return false, err
 		}
 	}
-	space, err := l.keyspace()
-	return space == l.space, err
-}
-
-// keyspace returns the id of the database's keyspace.
-func (l *expiring) keyspace() (space uint32, err error) {
-	sh := l.s.shards[0]
-	if err := l.lockOpen(sh); err != nil {
-		return 0, err
+	if err = l.arrived(); err != nil {
+		return false, err
 	}
-	defer l.unlock(sh)
-	return l.s.spaces.ids[l.db], nil
+	space, err := l.keyspaceOf(l.db)
+	return space == l.space, err
 }
 
 // expiring is a page under way.
@@ -214,7 +207,7 @@ type expiring struct {
 	step  []expiringKey // the same with names
 	names []byte        // those of blocks
 	cells []cell
-	space uint32 // the database's when the page began
+	space spaceNow // the database's when the page began
 
 	most pageBounds
 }

@@ -82,14 +82,21 @@ func (l *expiring) onDisk() error {
 		l.trim()
 		at, looks = next, looks+n+len(later)
 	}
-	// A key that has come into memory since memory was looked at may have left its entry in ttl.
-	arrived := slices.DeleteFunc(l.s.later.take(l), func(k expiringOnDisk) bool {
-		return binary.BigEndian.Uint32(k.on) != space || !k.cursor.Before(l.through)
+	return nil
+}
+
+// arrived adds the keys that have come into memory since the page began. The page may have passed
+// their shards before, and their entries in ttl may have changed since. If they were the last ones
+// on disk, the page has not looked at ttl at all.
+func (l *expiring) arrived() error {
+	keys := slices.DeleteFunc(l.s.later.take(l), func(k expiringOnDisk) bool {
+		return binary.BigEndian.Uint32(k.on) != l.space.id || !k.cursor.Before(l.through)
 	})
-	if arrived, err = l.nameOnDisk(arrived); err != nil {
+	keys, err := l.nameOnDisk(keys)
+	if err != nil {
 		return err
 	}
-	if err := l.confirm(space, arrived); err != nil {
+	if err := l.confirm(l.space.id, keys); err != nil {
 		return err
 	}
 	l.take(l.from, l.through)

@@ -378,20 +378,22 @@ func TestExpiringBesideChanges(t *testing.T) {
 	})
 }
 
+// keyIn returns a key of database 0 in a shard.
+func (h *harness) keyIn(shard int) Key {
+	for i := 0; ; i++ {
+		if k := h.s.Key(0, fmt.Append(nil, i)); h.s.shardOf(k.Slot) == shard {
+			return k
+		}
+	}
+}
+
 // TestExpiringFindsMovedEntry: while a page is made, a key comes from disk into memory, and its
 // entry in the bucket ttl moves to a place before the page. The page was past the key's shard
 // already. It lists the key all the same.
 func TestExpiringFindsMovedEntry(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
-	keyOf := func(shard int) Key {
-		for i := 0; ; i++ {
-			if k := h.s.Key(0, fmt.Append(nil, i)); h.s.shardOf(k.Slot) == shard {
-				return k
-			}
-		}
-	}
-	moved, other := keyOf(0), keyOf(len(h.s.shards)-1)
+	moved, other := h.keyIn(0), h.keyIn(len(h.s.shards)-1)
 	at := h.clock.Now() + 5000
 	field := func(due int64) {
 		h.hash(moved, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), ttl.At(due)) })
@@ -414,6 +416,41 @@ func TestExpiringFindsMovedEntry(t *testing.T) {
 	if err != nil || len(list) != 2 || string(list[0].Name) != string(moved.Name) ||
 		list[0].At != at || string(list[1].Name) != string(other.Name) {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestExpiringBesideLoadAll: while a page is made, the last keys on disk come into memory, in a
+// shard that the page has passed. Then no key is only on disk any more, and the page lists them all
+// the same.
+func TestExpiringBesideLoadAll(t *testing.T) {
+	for name, page := range map[string]func(s *Store, at int64, match func([]byte) bool) (
+		[]DueKey, error){
+		"by own deadlines": func(s *Store, at int64, match func([]byte) bool) ([]DueKey, error) {
+			list, _, _, err := s.Expiring(0, DueCursor{Deadline: at}, DueEnd, 10, match, "")
+			return list, err
+		},
+		"by next deadlines": func(s *Store, at int64, match func([]byte) bool) ([]DueKey, error) {
+			list, _, err := s.NextDue(0, at, math.MaxInt64, 10, match)
+			return list, err
+		},
+	} {
+		h := newHarness(t)
+		loaded, other := h.keyIn(0), h.keyIn(len(h.s.shards)-1)
+		at := h.clock.Now() + 5000
+		h.do(func(x *Txn) { x.SetString(loaded, []byte("v"), ttl.At(at), Event{}) }, loaded)
+		h.saved()
+		h.evict()
+		h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(at+1), Event{}) }, other)
+		list, err := page(h.s, at, func([]byte) bool {
+			h.s.loads.loadAll() // the page is at other, in the last shard
+			return true
+		})
+		if err != nil || h.s.partials.Load() != 0 || len(list) != 2 ||
+			string(list[0].Name) != string(loaded.Name) ||
+			string(list[1].Name) != string(other.Name) {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+		h.check()
 	}
 }
 
@@ -717,9 +754,10 @@ func TestExpiringSwapped(t *testing.T) {
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for swapAt := 1; swapAt < 1500; swapAt += 311 {
+			back := swapAt%2 == 0
 			calls, counts := 0, map[byte]int{}
 			list, _, _, err := h.s.Expiring(1, DueCursor{}, DueEnd, 200, func([]byte) bool {
-				if calls++; calls == swapAt {
+				if calls++; calls == swapAt || back && calls == swapAt+100 {
 					h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
 				}
 				return true

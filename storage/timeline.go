@@ -71,7 +71,7 @@ func (v View) Timeline(db int, from, until Instant, spans int,
 	for try := 1; ; try++ {
 		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact,
 			first: max(from.At, math.MinInt64+1), last: until.At - 1}
-		if err := l.keyspaces(&l.space); err != nil {
+		if l.space, err = v.keyspaceOf(db); err != nil {
 			return nil, err
 		}
 		if from.Open {
@@ -94,8 +94,8 @@ func (v View) Timeline(db int, from, until Instant, spans int,
 		if err != nil {
 			return nil, err
 		}
-		space := timelineSpace{}
-		if err := l.keyspaces(&space); err != nil {
+		space, err := v.keyspaceOf(db)
+		if err != nil {
 			return nil, err
 		}
 		swapped := space != l.space
@@ -110,10 +110,11 @@ func (v View) Timeline(db int, from, until Instant, spans int,
 	}
 }
 
-// timelineSpace is the keyspace of a timeline's database. Two swaps may restore it, so swaps count.
-type timelineSpace struct {
+// spaceNow is the keyspace that a database has at some time. The database has had it ever since
+// another such time if swaps is the same, too: a second swap may restore a keyspace.
+type spaceNow struct {
 	id    uint32
-	swaps uint64
+	swaps uint64 // of all databases; an emptied one has a new id
 }
 
 // timeline is a timeline under way.
@@ -123,7 +124,7 @@ type timeline struct {
 	now   int64
 	match func(name []byte) bool
 	exact int // how many entries are looked at one by one in memory, and on disk
-	space timelineSpace
+	space spaceNow
 
 	first, last int64   // through the last
 	starts      []int64 // of spans
@@ -267,11 +268,12 @@ func (l *timeline) lookAtDue() (end int64, err error) {
 	return end, nil
 }
 
-// keyspaces sets to to the database's present keyspace.
-func (l *timeline) keyspaces(to *timelineSpace) error {
-	return l.locked(l.s.shards[0], func() {
-		*to = timelineSpace{l.s.spaces.ids[l.db], l.s.spaces.swaps}
+// keyspaceOf returns the present keyspace of a database.
+func (v View) keyspaceOf(db int) (now spaceNow, err error) {
+	err = v.locked(v.s.shards[0], func() {
+		now = spaceNow{v.s.spaces.ids[db], v.s.spaces.swaps}
 	})
+	return now, err
 }
 
 // begin notes a shard's state at the beginning, and returns its last deadline that has not come.
