@@ -255,10 +255,13 @@ func backupBegin(c *Ctx) error {
 	sn, err := e.Store.OpenBackup(ctx)
 	if err != nil {
 		e.backups.drop(b)
-		if errors.Is(err, storage.ErrDeposed) {
+		switch {
+		case errors.Is(err, storage.ErrDeposed):
 			return errBackupLed
+		case errors.Is(err, storage.ErrCorrupt):
+			return err
 		}
-		return err
+		return Error("ERR no backup begins: " + oneLine(err))
 	}
 	h := &sn.Header
 	if st := e.groupStatus(); st != nil && st.Role == Follower {
@@ -347,11 +350,13 @@ func backupRead(c *Ctx) error {
 		c.Out.Null()
 	default:
 		c.Env.backups.drop(b)
-		return Error("ERR the backup ended before all was read: " +
-			strings.ReplaceAll(err.Error(), "\n", "; "))
+		return Error("ERR the backup ended before all was read: " + oneLine(err))
 	}
 	return nil
 }
+
+// oneLine returns the text of an error as one line, for a reply.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func backupResume(c *Ctx) error {
 	piece, ok := ParseInt(c.Arg(3))

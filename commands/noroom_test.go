@@ -66,3 +66,20 @@ func TestScriptOnFullDisk(t *testing.T) {
 		t.Errorf("EXISTS: %s", got)
 	}
 }
+
+// TestBackupOnFullDisk: a client that asks for a backup on a nearly full disk is told why none
+// begins. One begins when there is room again.
+func TestBackupOnFullDisk(t *testing.T) {
+	h := newHarness(t)
+	h.store.SetDiskReserve(1 << 62)
+	if got := h.do("KEYP.BACKUP", "BEGIN"); got != "-ERR no backup begins: the disk is nearly full" {
+		t.Errorf("on a nearly full disk: %s", got)
+	}
+	h.store.SetDiskReserve(0)
+	if got := h.do("KEYP.BACKUP", "BEGIN"); !strings.Contains(got, "lsn") {
+		t.Errorf("when there is room again: %s", got)
+	}
+	if got := h.do("KEYP.BACKUP", "END"); got != "+OK" {
+		t.Error(got)
+	}
+}

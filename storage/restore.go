@@ -38,6 +38,9 @@ type Moment struct {
 	Time    int64
 	// Kept is how many keys would have expired, or lost elements, without KeepExpired.
 	Kept int
+	// Unproven: the archive begins where the backup ends, so nothing proves that it belongs to the
+	// same copy of the directory.
+	Unproven bool
 }
 
 var (
@@ -61,20 +64,22 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 	}
 	// The history identifies a group's log. The log of a server that is alone may continue from two
 	// copies of its directory.
-	proven := r.through == 0 && h.Member
-	if proven {
-		r.through = h.Through
-	}
-	if r.through == 0 { // what of the log the backup has, the archive must have too
+	last := &r.last // what of the log the backup has, the archive must have too
+	switch {
+	case r.through == 0 && h.Member:
+		r.through, last = h.Through, nil
+	case r.through == 0:
 		return errUnproven
 	}
-	chain, err := archive.Join(from.Archives, history, r.through)
+	chain, err := archive.Join(from.Archives, history, r.through, last)
+	if errors.Is(err, archive.ErrForked) {
+		return errForked
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
-	// known: the archive has the backup's last batch, or need not have it.
-	known := proven || chain.Last() >= r.through
+	unproven := last != nil && !chain.Proven()
 	// The LSN of the last batch that is certainly not later than from.Time.
 	certain := h.Through
 	for {
@@ -90,12 +95,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 				ErrMoment, m.Through, timeOf(m.Time))
 		case err != nil:
 			return err
-		case lsn == r.through:
-			if known = proven || archive.SumOf(batch) == r.last; !known {
-				return errForked
-			}
-			continue
-		case lsn > r.through && (!known || lsn <= h.Through && len(batch[0]) > 0):
+		case r.through < lsn && lsn <= h.Through && len(batch[0]) > 0:
 			// A backup has no empty batches.
 			return errForked
 		case lsn <= h.Through:
@@ -108,6 +108,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		if err := r.append(batch); err != nil {
 			return err
 		}
+		m.Unproven = unproven
 		if m.Through = lsn; timed && at != 0 {
 			m.Time = at
 		}

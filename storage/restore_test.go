@@ -357,7 +357,8 @@ func TestArchiveRefused(t *testing.T) {
 }
 
 // TestArchiveOfOtherCopy: two copies of a directory are used, and each logs another batch up to the
-// same LSN. A backup of one of them is refused with the archive of the other one.
+// same LSN. A backup of one of them is refused with the archive of the other one. If the archive
+// has only what is later than the backup, nothing proves of which copy it is.
 func TestArchiveOfOtherCopy(t *testing.T) {
 	a := newArchived(t, 102)
 	a.commit()
@@ -380,21 +381,37 @@ func TestArchiveOfOtherCopy(t *testing.T) {
 	own := a.backup() // its last batch has the time, and so differs from the other copy's
 	a.clock.Advance(time.Millisecond)
 	foreign := other.backup()
+	if err := a.s.archiver.Round(true); err != nil {
+		t.Fatal(err)
+	}
+	set(a.harness, "later")
 	if err := errors.Join(a.s.Close(true), other.s.Close(false)); err != nil {
 		t.Fatal(err)
 	}
-	restore := func(stream []byte) error {
-		_, err := RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock,
+	restore := func(stream []byte) (Moment, error) {
+		return RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock,
 			databases: 3}).options(), bytes.NewReader(stream),
 			Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}})
-		return err
 	}
-	if err := restore(own); err != nil {
-		t.Error(err)
+	proven, err := restore(own)
+	if err != nil || proven.Unproven || proven.Through == proven.Backup.Through {
+		t.Errorf("%+v, %v", proven, err)
 	}
-	if err := restore(foreign); !errors.Is(err, archive.ErrHole) ||
+	if _, err := restore(foreign); !errors.Is(err, archive.ErrHole) ||
 		!strings.Contains(err.Error(), "two copies") {
 		t.Errorf("the backup of the other copy: %v", err)
+	}
+	names, err := a.fs.List("/archive")
+	if err != nil || len(names) < 2 {
+		t.Fatalf("the archive has %q, %v", names, err)
+	}
+	for _, name := range names[:len(names)-1] {
+		if err := a.fs.Remove("/archive/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, err := restore(own); err != nil || !m.Unproven || m.Through != proven.Through {
+		t.Errorf("the archive begins where the backup ends: %+v, %v", m, err)
 	}
 }
 

@@ -90,6 +90,10 @@ func restore(args []string, out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, "%s has the data of %s, LSN %d%s, restored in %v\n", to,
 		instant(m.Time), m.Through, kept, time.Since(began).Round(time.Millisecond))
+	if m.Unproven && err == nil {
+		_, err = fmt.Fprintln(out, "The archive begins where the backup ends: nothing proves that "+
+			"both are of the same copy of the directory.")
+	}
 	return err
 }
 

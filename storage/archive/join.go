@@ -17,14 +17,29 @@ type Joined struct {
 	chain   *Chain // that is read
 	at      int    // of which of from it is
 	last    [32]byte
-	read    bool // last is the sum of the batch before
+	read    bool  // last is the sum of the batch before
+	first   batch // is returned first; without pieces there is none
 }
 
-var errForked = fmt.Errorf("%w: it is of another copy of the directory", ErrHole)
+// batch is a batch in pieces, and the LSN of its end.
+type batch struct {
+	lsn    uint64
+	pieces [][]byte
+}
 
-// Join is Open for several archives, each of which may lack batches after the position.
-func Join(from []Files, history string, position uint64) (*Joined, error) {
-	var why []error
+// ErrForked is the error for an archive of another copy of the directory, which went on by itself.
+var ErrForked = fmt.Errorf("%w: it is of another copy of the directory", ErrHole)
+
+// Join returns the batches after a position in the log of a history. Each of the archives may lack
+// batches after the position. The batches may begin with earlier ones, if no archive has the
+// position.
+//
+// sum is the sum of the batch that ends at the position (SumOf). An archive with that batch is
+// preferred. An archive that begins at the position, or that begins again there after a hole,
+// proves nothing; it is read if no other one has the batch. The error is ErrForked if only archives
+// with another batch remain. If sum is nil, any batch will do: the history alone identifies the
+// log.
+func Join(from []Files, history string, position uint64, sum *[32]byte) (*Joined, error) {
 	j := &Joined{history: history}
 	for _, f := range from {
 		files, _, err := filesOf(f, history)
@@ -38,20 +53,87 @@ func Join(from []Files, history string, position uint64) (*Joined, error) {
 	if len(j.from) == 0 {
 		j.from = from[:1] // to say so
 	}
+	var why, forked []error
 	for i, f := range j.from {
-		chain, err := Open(f, history, position)
-		if err == nil {
-			j.chain, j.at = chain, i
-			return j, nil
+		chain, b, err := openAt(f, history, position)
+		switch {
+		case err == io.EOF: // it has nothing after the position
+		case err != nil:
+			why = append(why, err)
+		case b.lsn == position && (sum == nil || SumOf(b.pieces) == *sum):
+			j.last, j.read, j.first = SumOf(b.pieces), true, batch{}
+			return j, j.begin(chain, i)
+		case b.pieces != nil && sum != nil:
+			forked = append(forked, fmt.Errorf("%s: %w", f.Path(chain.File()), ErrForked),
+				chain.Close())
+		case j.chain != nil:
+			why = append(why, chain.Close())
+		default:
+			j.chain, j.at, j.first = chain, i, b
 		}
-		why = append(why, err)
 	}
-	return nil, errors.Join(why...)
+	switch err := errors.Join(why...); {
+	case len(forked) > 0 && j.chain != nil:
+		return nil, errors.Join(append(forked, j.chain.Close())...)
+	case len(forked) > 0:
+		return nil, errors.Join(forked...)
+	case j.chain == nil && err != nil:
+		return nil, err
+	case j.chain == nil: // all of them end before the position
+		j.chain, err = Open(j.from[0], history, position)
+		return j, err
+	}
+	return j, nil
+}
+
+// Proven reports, until a batch is read, whether an archive has the batch that ends at the
+// position.
+func (j *Joined) Proven() bool { return j.read }
+
+// begin reads on with another chain, that of one of from, and closes the one before.
+func (j *Joined) begin(chain *Chain, at int) (err error) {
+	if j.chain != nil {
+		err = j.chain.Close()
+	}
+	j.chain, j.at = chain, at
+	return err
+}
+
+// openAt opens an archive, and reads it up to a position. b is the batch that was read last: the
+// one that ends at the position or spans it. It has no pieces if the archive begins at the
+// position, or begins again there after a hole or a damaged file. The error is io.EOF if the
+// archive ends before the position.
+func openAt(f Files, history string, position uint64) (chain *Chain, b batch, err error) {
+	chain, err = Open(f, history, position)
+	if err != nil {
+		return nil, b, err
+	}
+	for err == nil && chain.Last() < position {
+		b.lsn, b.pieces, err = chain.NextPieces()
+	}
+	if err == nil {
+		return chain, b, nil
+	}
+	if err != io.EOF {
+		from, ok, failed := chain.Skip()
+		if ok && from == position && failed == nil {
+			return chain, batch{}, nil
+		}
+		err = errors.Join(err, failed)
+	}
+	if failed := chain.Close(); failed != nil {
+		err = errors.Join(err, failed)
+	}
+	return nil, batch{}, err
 }
 
 // NextPieces returns the next batch, as Chain.NextPieces does.
 func (j *Joined) NextPieces() (lsn uint64, pieces [][]byte, err error) {
-	lsn, pieces, err = j.chain.NextPieces()
+	if lsn, pieces = j.first.lsn, j.first.pieces; pieces != nil {
+		j.first = batch{}
+	} else {
+		lsn, pieces, err = j.chain.NextPieces()
+	}
 	if err != nil && len(j.from) > 1 {
 		lsn, pieces, err = j.other(err)
 	}
@@ -75,9 +157,7 @@ func (j *Joined) other(reason error) (lsn uint64, pieces [][]byte, err error) {
 		chain, lsn, pieces, err := j.follow(from)
 		switch {
 		case err == nil:
-			err = j.chain.Close()
-			j.chain, j.at = chain, i
-			return lsn, pieces, err
+			return lsn, pieces, j.begin(chain, i)
 		case err != io.EOF:
 			why = append(why, err)
 		}
@@ -92,27 +172,22 @@ func (j *Joined) other(reason error) (lsn uint64, pieces [][]byte, err error) {
 // reads on from there.
 func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, err error) {
 	position := j.chain.Last()
-	chain, err = Open(from, j.history, position)
+	chain, b, err := openAt(from, j.history, position)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	proven := false
-	for lsn <= position && err == nil {
-		before := chain.Last()
+	begins := b.pieces == nil
+	proven := j.read && b.lsn == position && SumOf(b.pieces) == j.last
+	if lsn, pieces = b.lsn, b.pieces; lsn <= position {
 		lsn, pieces, err = chain.NextPieces()
-		switch {
-		case err != nil:
-		case lsn == position:
-			proven = j.read && SumOf(pieces) == j.last
-		case lsn > position && before == position && !proven:
-			// The archive begins here: its first file must name the sum of the files of the other
-			// archive.
-			proven = j.chain.sum != "" && chain.r.Header.Previous == j.chain.sum
-		}
+	}
+	if err == nil && begins {
+		// Its first file must name the sum of the files of the other archive.
+		proven = j.chain.sum != "" && chain.r.Header.Previous == j.chain.sum
 	}
 	if err == nil && !proven {
 		err = fmt.Errorf("%s: %w, or nothing proves that it is of the same one",
-			from.Path(chain.File()), errForked)
+			from.Path(chain.File()), ErrForked)
 	}
 	if err == nil {
 		return chain, lsn, pieces, nil

@@ -119,7 +119,7 @@ func TestJoin(t *testing.T) {
 		}
 		// This member has archived nothing yet.
 		from = append(from, archiveOf(t, fs, "/empty", nil, ""))
-		j, err := Join(from, "h", 4096)
+		j, err := Join(from, "h", 4096, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -141,8 +141,86 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := Join([]Files{archiveOf(t, vfs.NewMem(), "/a", log, "", span{0, 8, 0}), archiveOf(t,
-		vfs.NewMem(), "/b", log, "", span{0, 8, 0})}, "other", 4096); !errors.Is(err, ErrHole) {
+	if _, err := Join([]Files{archiveOf(t, vfs.NewMem(), "/a", log, "", span{0, 8, 0}),
+		archiveOf(t, vfs.NewMem(), "/b", log, "", span{0, 8, 0})}, "other", 4096,
+		nil); !errors.Is(err, ErrHole) {
 		t.Errorf("archives of another log: %v", err)
+	}
+}
+
+// TestJoinAtBackup: a backup ends at a position. Archives of the log continue it in any order of
+// their names, if one of them has the batch that ends there, or if one begins there and none has
+// another batch.
+func TestJoinAtBackup(t *testing.T) {
+	log := []string{"one", "two", "three", "four", "five", "six"}
+	fork, longer := slices.Clone(log), slices.Clone(log)
+	fork[2], longer[2] = "THREE", "another three"
+	position := uint64(4096)
+	for _, b := range log[:3] {
+		position += uint64(len(b)) + 8
+	}
+	type one struct {
+		batches []string
+		spans   []span
+	}
+	of := func(spans ...span) one { return one{log, spans} }
+	for what, tt := range map[string]struct {
+		archives []one
+		count    int // of the batches after the position that are read
+		words    string
+	}{
+		"one ends before it":  {[]one{of(span{0, 2, 0}), of(span{1, 6, 0})}, 3, ""},
+		"one ends there":      {[]one{of(span{0, 3, 0}), of(span{1, 6, 0})}, 3, ""},
+		"one begins there":    {[]one{of(span{3, 6, 0}), of(span{0, 6, 0})}, 3, ""},
+		"all end before it":   {[]one{of(span{0, 2, 0}), of(span{0, 1, 0})}, 0, ""},
+		"one begins after it": {[]one{of(span{4, 6, 0}), of(span{2, 5, 0})}, 3, ""},
+		"one has a hole there": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{2, 6, 0})},
+			3, ""},
+		"the only one begins there": {[]one{of(span{3, 6, 0})}, 3, ""},
+		"a hole ends there":         {[]one{of(span{0, 2, 0}, span{3, 6, 0})}, 3, ""},
+		"a damaged file ends there": {[]one{of(span{0, 3, 50}, span{3, 6, 0})}, 3, ""},
+		"one ends before the hole": {[]one{of(span{0, 2, 0}), of(span{0, 1, 0}, span{3, 6, 0})},
+			3, ""},
+		"a fork":                   {[]one{{fork, []span{{0, 6, 0}}}}, 0, "another copy"},
+		"a fork of another length": {[]one{{longer, []span{{0, 6, 0}}}}, 0, "another copy"},
+		"a fork beside it":         {[]one{{fork, []span{{0, 6, 0}}}, of(span{0, 6, 0})}, 3, ""},
+		"a fork beside the log": {[]one{{longer, []span{{0, 6, 0}}}, of(span{2, 6, 0})},
+			3, "another copy"},
+		"a fork, and nothing proves": {[]one{{fork, []span{{0, 6, 0}}}, of(span{3, 6, 0})}, 0,
+			"another copy"},
+		"a hole": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{0, 1, 0})}, 0,
+			"begins at LSN"},
+		"two begin later": {[]one{of(span{4, 6, 0}), of(span{5, 6, 0})}, 0, "begins at LSN"},
+	} {
+		for _, reversed := range []bool{false, true} {
+			fs := vfs.NewMem()
+			var from []Files
+			for i, a := range tt.archives {
+				from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))),
+					a.batches, "", a.spans...))
+			}
+			if reversed {
+				slices.Reverse(from)
+			}
+			sum := SumOf([][]byte{[]byte(log[2])})
+			j, err := Join(from, "h", position, &sum)
+			var got []string
+			for err == nil {
+				var lsn uint64
+				var pieces [][]byte
+				if lsn, pieces, err = j.NextPieces(); err == nil && lsn > position {
+					got = append(got, string(joined(pieces)))
+				}
+			}
+			if !slices.Equal(got, log[3:3+tt.count]) || (tt.words == "") != (err == io.EOF) ||
+				!strings.Contains(err.Error(), tt.words) {
+				t.Errorf("%s, reversed %t: %q are read, and then %v", what, reversed, got, err)
+			}
+			if j != nil {
+				if err := j.Close(); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		}
 	}
 }
