@@ -219,11 +219,21 @@ func TestSlowSync(t *testing.T) {
 	}
 	busy := true
 	l.SetBusy(func() bool { return busy })
+	// sync calls Sync, which leaves the sync to another goroutine.
+	sync := func(done chan error) {
+		t.Helper()
+		returned := make(chan struct{})
+		go func() {
+			defer close(returned)
+			l.Sync(func(err error) { done <- err })
+		}()
+		await.For(t, "Sync to return", returned)
+	}
 	done := make(chan error, 1)
 	for i, size := range []int{10, largeCommit + 1} {
 		let := disk.hold()
 		put(l, uint64(3+i), size)
-		l.Sync(func(err error) { done <- err })
+		sync(done)
 		select {
 		case err := <-done:
 			t.Fatalf("done before the disk has it: %v", err)
@@ -252,7 +262,7 @@ func TestSlowSync(t *testing.T) {
 	if l.SyncCost() > slowSync {
 		let := disk.hold()
 		put(l, 6, 10)
-		l.Sync(func(err error) { ended <- err })
+		sync(ended)
 		let()
 		must(t, await.For(t, "the sync", ended))
 	}

@@ -396,6 +396,31 @@ func TestSecondCopy(t *testing.T) {
 	l.close()
 }
 
+// TestOtherMember: two members of a group have the same log. One of them does not take the other
+// one's file for its own, although it would make the same one.
+func TestOtherMember(t *testing.T) {
+	l := newLog(t)
+	l.a.o.Member = "one"
+	begin := l.a.round.State
+	l.write(3)
+	l.round(true)
+	l.a.round.State = begin
+	l.round(true) // it finds its file
+	files, err := l.fs.List("/archive")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the archive has %q, %v", files, err)
+	}
+	l.a.round.State, l.a.o.Member = begin, "two"
+	if err := l.a.Round(true); !errors.Is(err, ErrBad) ||
+		!strings.Contains(err.Error(), "another member") {
+		t.Errorf("Round returns %v", err)
+	}
+	if now, err := l.fs.List("/archive"); err != nil || !slices.Equal(now, files) {
+		t.Errorf("the archive has %q, and had %q", now, files)
+	}
+	l.close()
+}
+
 // TestGiveUp: while a command does not end, the log keeps segments for it, and these can be given
 // up. The archive then has a hole and continues after it.
 func TestGiveUp(t *testing.T) {
