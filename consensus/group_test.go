@@ -330,7 +330,7 @@ func TestForgotten(t *testing.T) {
 			Term: new(p.Status().Term + c.term - 1), Commit: &c.commit,
 		}}})
 		if err := p.Status().Ended; errors.Is(err, ErrForgot) != c.forgot {
-			t.Errorf("entry %d of %d is committed in a term later by %d - 1: %v", c.commit,
+			t.Fatalf("entry %d of %d is committed in a term later by %d - 1: %v", c.commit,
 				last, c.term, err)
 		}
 	}

@@ -100,6 +100,31 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestStreamWithin: the batches of an entry that end after a position and not after another one
+// come, as for a backup whose moment is within an entry. The entry is taken as a whole.
+func TestStreamWithin(t *testing.T) {
+	for _, c := range []struct {
+		from, through uint64
+		want          []string
+	}{
+		{0, 8, []string{"2:a", "6:bcd", "8:e"}},
+		{2, 6, []string{"6:bcd"}},
+		{0, 2, []string{"2:a"}},
+		{6, 7, nil},
+	} {
+		var s stream
+		var got []string
+		err := s.within(entryOf(1, batchesEntry(0, "a", "bcd", "e")), c.from, c.through,
+			func(lsn uint64, batch []byte) error {
+				got = append(got, fmt.Sprintf("%d:%s", lsn, batch))
+				return nil
+			})
+		if err != nil || !slices.Equal(got, c.want) || s.position != 8 {
+			t.Errorf("from %d through %d: %q, at %d, %v", c.from, c.through, got, s.position, err)
+		}
+	}
+}
+
 // TestStreamErrors: an entry that this version would not write causes an error, and returns no
 // batch.
 func TestStreamErrors(t *testing.T) {
