@@ -137,6 +137,7 @@ func (r *recovering) adopt(st format.State) error {
 		s.spaces.next++
 	}
 	s.spaces.ids = append(s.spaces.ids, format.SystemSpace)
+	s.spaces.swaps = make([]uint64, len(s.spaces.ids))
 	s.generation.Store(st.Generation)
 	return s.file.View(func(tx *bolt.Tx) error {
 		return datafile.Each(tx, format.BucketSlots, nil, nil, func(k, v []byte) error {

@@ -49,9 +49,6 @@ var (
 	ErrMoment = errors.New("storage: that moment cannot be restored")
 	// errUnproven: the disk was full, or the backup is of a version that made no marks (nowIn).
 	errUnproven = errors.New("storage: the backup has no part of the log, so nothing proves that the archive is of the same: another backup is needed")
-	errForked   = fmt.Errorf(
-		"%w: it and the backup are of two copies of a directory, which went on apart",
-		archive.ErrHole)
 )
 
 // forward appends the batches of the archive after the backup, up to the moment wanted.
@@ -72,14 +69,10 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		return errUnproven
 	}
 	chain, err := archive.Join(from.Archives, history, r.through, last)
-	if errors.Is(err, archive.ErrForked) {
-		return errForked
-	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
-	unproven := last != nil && !chain.Proven()
 	// The LSN of the last batch that is certainly not later than from.Time.
 	certain := h.Through
 	for {
@@ -97,7 +90,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 			return err
 		case r.through < lsn && lsn <= h.Through && len(batch[0]) > 0:
 			// A backup has no empty batches.
-			return errForked
+			return archive.ErrForked
 		case lsn <= h.Through:
 			continue
 		}
@@ -108,7 +101,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		if err := r.append(batch); err != nil {
 			return err
 		}
-		m.Unproven = unproven
+		m.Unproven = chain.Unproven()
 		if m.Through = lsn; timed && at != 0 {
 			m.Time = at
 		}

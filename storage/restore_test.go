@@ -339,10 +339,10 @@ func TestArchiveRefused(t *testing.T) {
 		t.Errorf("its archive is %+v", st)
 	}
 	forked := kept{lsn: other.s.Log().End(), stream: other.backup()}
-	refused("a backup of the copy", forked, Source{}, archive.ErrHole, "two copies")
+	refused("a backup of the copy", forked, Source{}, archive.ErrHole, "another copy")
 	other.saved() // the log of the data file has nothing more
 	refused("a backup of the copy, after a checkpoint", kept{lsn: other.s.Log().End(),
-		stream: other.backup()}, Source{}, archive.ErrHole, "two copies")
+		stream: other.backup()}, Source{}, archive.ErrHole, "another copy")
 	refused("a backup without its part of the log", kept{stream: withoutLog(t, other.backup())},
 		Source{}, errUnproven, "another backup is needed")
 	if err := other.s.Close(false); err != nil {
@@ -398,7 +398,7 @@ func TestArchiveOfOtherCopy(t *testing.T) {
 		t.Errorf("%+v, %v", proven, err)
 	}
 	if _, err := restore(foreign); !errors.Is(err, archive.ErrHole) ||
-		!strings.Contains(err.Error(), "two copies") {
+		!strings.Contains(err.Error(), "another copy") {
 		t.Errorf("the backup of the other copy: %v", err)
 	}
 	names, err := a.fs.List("/archive")

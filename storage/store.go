@@ -92,7 +92,7 @@ type Store struct {
 	spaces struct {
 		ids   []uint32 // keyspace by database number, the system's last
 		next  uint32
-		swaps uint64 // how often databases were swapped
+		swaps []uint64 // by database number: how often it was swapped
 	}
 
 	// Written while the shard concerned is locked.
@@ -551,7 +551,8 @@ func (s *Store) flush(db int, id uint32) {
 
 func (s *Store) swap(a, b int) {
 	s.spaces.ids[a], s.spaces.ids[b] = s.spaces.ids[b], s.spaces.ids[a]
-	s.spaces.swaps++
+	s.spaces.swaps[a]++
+	s.spaces.swaps[b]++
 	for _, sh := range s.shards {
 		sh.mu.parts[a], sh.mu.parts[b] = sh.mu.parts[b], sh.mu.parts[a]
 	}

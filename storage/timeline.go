@@ -114,7 +114,7 @@ func (v View) Timeline(db int, from, until Instant, spans int,
 // another such time if swaps is the same, too: a second swap may restore a keyspace.
 type spaceNow struct {
 	id    uint32
-	swaps uint64 // of all databases; an emptied one has a new id
+	swaps uint64 // an emptied database has a new id instead
 }
 
 // timeline is a timeline under way.
@@ -271,7 +271,7 @@ func (l *timeline) lookAtDue() (end int64, err error) {
 // keyspaceOf returns the present keyspace of a database.
 func (v View) keyspaceOf(db int) (now spaceNow, err error) {
 	err = v.locked(v.s.shards[0], func() {
-		now = spaceNow{v.s.spaces.ids[db], v.s.spaces.swaps}
+		now = spaceNow{v.s.spaces.ids[db], v.s.spaces.swaps[db]}
 	})
 	return now, err
 }

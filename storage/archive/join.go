@@ -5,20 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
-// Joined reads a log from several archives of it, each of which may lack parts. It reads one of
-// them until that ends, has a hole, or has a damaged file. Then it continues with another one,
-// which must have the same batch at that position. If no archive continues after a damaged file,
-// Joined returns an error: the log does not end there, and the content of the file is unknown.
+// Joined reads a log from several archives of it, each of which may lack parts. It reads all that
+// go on at a position, and compares their batches: they must be the same. Where the last of these
+// ends, has a hole, or has a damaged file, it continues with others, which must have the same batch
+// at that position. If none continues after a damaged file, Joined returns an error: the log does
+// not end there, and the content of the file is unknown.
 type Joined struct {
 	from    []Files // that have something of the history
 	history string
-	chain   *Chain // that is read
-	at      int    // of which of from it is
-	last    [32]byte
-	read    bool  // last is the sum of the batch before
-	first   batch // is returned first; without pieces there is none
+	open    []*opened // they go on at the position
+	// position is the end of the batch that was returned last, and last is its sum, if that is
+	// known.
+	position uint64
+	last     [32]byte
+	known    bool
+	ends     []string // the sums of the archives that end at the position
+	unproven bool
+}
+
+// opened is an archive that is read.
+type opened struct {
+	chain  *Chain
+	at     int   // of which of Joined.from
+	next   batch // the one that comes next, if it was read already
+	begins bool  // it has no batch that ends where it was opened
+	proven bool  // it is of the same log
 }
 
 // batch is a batch in pieces, and the LSN of its end.
@@ -28,19 +42,18 @@ type batch struct {
 }
 
 // ErrForked is the error for an archive of another copy of the directory, which went on by itself.
-var ErrForked = fmt.Errorf("%w: it is of another copy of the directory", ErrHole)
+var ErrForked = fmt.Errorf("%w: it is of another copy of the directory, which went on by itself",
+	ErrHole)
 
 // Join returns the batches after a position in the log of a history. Each of the archives may lack
-// batches after the position. The batches may begin with earlier ones, if no archive has the
-// position.
+// batches after the position. Their order does not matter.
 //
-// sum is the sum of the batch that ends at the position (SumOf). An archive with that batch is
-// preferred. An archive that begins at the position, or that begins again there after a hole,
-// proves nothing; it is read if no other one has the batch. The error is ErrForked if only archives
-// with another batch remain. If sum is nil, any batch will do: the history alone identifies the
+// sum is the sum of the batch that ends at the position (SumOf). The error is ErrForked if an
+// archive has another batch there. An archive that begins at the position, or that begins again
+// there after a hole, proves nothing (Unproven). If sum is nil, the history alone identifies the
 // log.
 func Join(from []Files, history string, position uint64, sum *[32]byte) (*Joined, error) {
-	j := &Joined{history: history}
+	j := &Joined{history: history, position: position}
 	for _, f := range from {
 		files, _, err := filesOf(f, history)
 		if err != nil {
@@ -53,50 +66,43 @@ func Join(from []Files, history string, position uint64, sum *[32]byte) (*Joined
 	if len(j.from) == 0 {
 		j.from = from[:1] // to say so
 	}
-	var why, forked []error
-	for i, f := range j.from {
-		chain, b, err := openAt(f, history, position)
-		switch {
-		case err == io.EOF: // it has nothing after the position
-		case err != nil:
-			why = append(why, err)
-		case b.lsn == position && (sum == nil || SumOf(b.pieces) == *sum):
-			j.last, j.read, j.first = SumOf(b.pieces), true, batch{}
-			return j, j.begin(chain, i)
-		case b.pieces != nil && sum != nil:
-			forked = append(forked, fmt.Errorf("%s: %w", f.Path(chain.File()), ErrForked),
-				chain.Close())
-		case j.chain != nil:
-			why = append(why, chain.Close())
-		default:
-			j.chain, j.at, j.first = chain, i, b
+	if sum != nil {
+		j.last, j.known = *sum, true
+	}
+	why := j.enter(make([]bool, len(j.from)))
+	for _, o := range j.open {
+		if o.proven = o.proven || sum == nil; !o.proven && !o.begins {
+			return nil, errors.Join(fmt.Errorf("%s: %w", j.path(o), ErrForked), j.Close())
 		}
 	}
-	switch err := errors.Join(why...); {
-	case len(forked) > 0 && j.chain != nil:
-		return nil, errors.Join(append(forked, j.chain.Close())...)
-	case len(forked) > 0:
-		return nil, errors.Join(forked...)
-	case j.chain == nil && err != nil:
-		return nil, err
-	case j.chain == nil: // all of them end before the position
-		j.chain, err = Open(j.from[0], history, position)
-		return j, err
+	if len(j.open) == 0 && len(why) > 0 {
+		return nil, errors.Join(why...)
 	}
 	return j, nil
 }
 
-// Proven reports, until a batch is read, whether an archive has the batch that ends at the
-// position.
-func (j *Joined) Proven() bool { return j.read }
-
-// begin reads on with another chain, that of one of from, and closes the one before.
-func (j *Joined) begin(chain *Chain, at int) (err error) {
-	if j.chain != nil {
-		err = j.chain.Close()
+// enter opens at the position the archives that go on there, but for those that were tried. It
+// returns the reasons for which others do not.
+func (j *Joined) enter(tried []bool) (why []error) {
+	for i, f := range j.from {
+		if tried[i] {
+			continue
+		}
+		chain, b, err := openAt(f, j.history, j.position)
+		if err != nil {
+			if err != io.EOF {
+				why = append(why, err)
+			}
+			continue
+		}
+		o := &opened{chain: chain, at: i, begins: b.pieces == nil}
+		o.proven = j.known && b.lsn == j.position && SumOf(b.pieces) == j.last
+		if b.lsn > j.position {
+			o.next = b
+		}
+		j.open = append(j.open, o)
 	}
-	j.chain, j.at = chain, at
-	return err
+	return why
 }
 
 // openAt opens an archive, and reads it up to a position. b is the batch that was read last: the
@@ -129,74 +135,82 @@ func openAt(f Files, history string, position uint64) (chain *Chain, b batch, er
 
 // NextPieces returns the next batch, as Chain.NextPieces does.
 func (j *Joined) NextPieces() (lsn uint64, pieces [][]byte, err error) {
-	if lsn, pieces = j.first.lsn, j.first.pieces; pieces != nil {
-		j.first = batch{}
-	} else {
-		lsn, pieces, err = j.chain.NextPieces()
+	tried := make([]bool, len(j.from))
+	why := j.advance(tried)
+	if len(j.open) == 0 {
+		why = append(why, j.enter(tried)...)
+		why = append(why, j.advance(tried)...)
+		j.open = slices.DeleteFunc(j.open, func(o *opened) bool {
+			if !o.proven {
+				why = append(why, fmt.Errorf("%s: %w, or nothing proves the contrary",
+					j.path(o), ErrForked), o.chain.Close())
+			}
+			return !o.proven
+		})
 	}
-	if err != nil && len(j.from) > 1 {
-		lsn, pieces, err = j.other(err)
+	if len(j.open) > 0 {
+		return j.agreed()
 	}
-	if err == nil && len(j.from) > 1 {
-		j.last, j.read = SumOf(pieces), true
+	if err := errors.Join(why...); err != nil {
+		return 0, nil, err
 	}
-	return lsn, pieces, err
+	return 0, nil, io.EOF // all of them end here or before
 }
 
-// other continues with another archive, since the present one does not go on, and returns the next
-// batch. If none continues, it returns the reasons; io.EOF: all of them end there or before.
-func (j *Joined) other(reason error) (lsn uint64, pieces [][]byte, err error) {
-	var why []error
-	if reason != io.EOF {
-		why = append(why, reason)
-	}
-	for i, from := range j.from {
-		if i == j.at {
-			continue
+// advance reads the next batch of each archive that is open, and closes those that do not go on. It
+// returns the reasons; an end is none. tried notes them.
+func (j *Joined) advance(tried []bool) (why []error) {
+	j.open = slices.DeleteFunc(j.open, func(o *opened) bool {
+		tried[o.at] = true
+		if o.next.pieces != nil {
+			return false
 		}
-		chain, lsn, pieces, err := j.follow(from)
-		switch {
-		case err == nil:
-			return lsn, pieces, j.begin(chain, i)
-		case err != io.EOF:
+		var err error
+		if o.next.lsn, o.next.pieces, err = o.chain.NextPieces(); err == nil {
+			return false
+		}
+		if err != io.EOF {
+			why = append(why, err)
+		} else if o.proven {
+			j.ends = append(j.ends, o.chain.sum)
+		}
+		if err := o.chain.Close(); err != nil {
 			why = append(why, err)
 		}
+		return true
+	})
+	for _, o := range j.open {
+		// Its first file may name the sum of all files of another archive that ends here.
+		o.proven = o.proven || o.begins && slices.Contains(j.ends, o.chain.r.Header.Previous)
 	}
-	if len(why) == 0 {
-		return 0, nil, io.EOF
-	}
-	return 0, nil, errors.Join(why...)
+	return why
 }
 
-// follow returns the first batch of an archive after the one that was read last, and the chain that
-// reads on from there.
-func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, err error) {
-	position := j.chain.Last()
-	chain, b, err := openAt(from, j.history, position)
-	if err != nil {
-		return nil, 0, nil, err
+// agreed returns the next batch, which must be the same in all archives that are open.
+func (j *Joined) agreed() (lsn uint64, pieces [][]byte, err error) {
+	first := j.open[0]
+	lsn, pieces = first.next.lsn, first.next.pieces
+	if j.known = len(j.from) > 1; j.known {
+		j.last = SumOf(pieces)
 	}
-	begins := b.pieces == nil
-	proven := j.read && b.lsn == position && SumOf(b.pieces) == j.last
-	if lsn, pieces = b.lsn, b.pieces; lsn <= position {
-		lsn, pieces, err = chain.NextPieces()
+	proven := false
+	for _, o := range j.open {
+		if o != first && (o.next.lsn != lsn || SumOf(o.next.pieces) != j.last) {
+			return 0, nil, fmt.Errorf(
+				"%w: %s and %s are of two copies of the directory, which went on apart", ErrHole,
+				j.path(first), j.path(o))
+		}
+		proven = proven || o.proven
 	}
-	if err == nil && begins {
-		// Its first file must name the sum of the files of the other archive.
-		proven = j.chain.sum != "" && chain.r.Header.Previous == j.chain.sum
+	for _, o := range j.open {
+		o.next, o.proven = batch{}, true
 	}
-	if err == nil && !proven {
-		err = fmt.Errorf("%s: %w, or nothing proves that it is of the same one",
-			from.Path(chain.File()), ErrForked)
-	}
-	if err == nil {
-		return chain, lsn, pieces, nil
-	}
-	if failed := chain.Close(); failed != nil {
-		err = errors.Join(err, failed)
-	}
-	return nil, 0, nil, err
+	j.position, j.ends, j.unproven = lsn, nil, j.unproven || !proven
+	return lsn, pieces, nil
 }
+
+// path returns the path of the file that was read last of an archive.
+func (j *Joined) path(o *opened) string { return j.from[o.at].Path(o.chain.File()) }
 
 // SumOf returns the sum of a batch, by which two archives, or a backup and an archive, are
 // compared.
@@ -209,7 +223,21 @@ func SumOf(pieces [][]byte) (sum [32]byte) {
 	return sum
 }
 
-// Last, Timed and Close are Chain's.
-func (j *Joined) Last() uint64 { return j.chain.Last() }
-func (j *Joined) Timed() bool  { return j.chain.Timed() }
-func (j *Joined) Close() error { return j.chain.Close() }
+// Unproven reports whether nothing proves that the batches that were returned are of the log of the
+// backup.
+func (j *Joined) Unproven() bool { return j.unproven }
+
+// Timed reports whether the log has the time of the batch that was read last: otherwise it ran
+// without an archive.
+func (j *Joined) Timed() bool {
+	return slices.ContainsFunc(j.open, func(o *opened) bool { return o.chain.Timed() })
+}
+
+// Close closes the files that are read.
+func (j *Joined) Close() (err error) {
+	for _, o := range j.open {
+		err = errors.Join(err, o.chain.Close())
+	}
+	j.open = nil
+	return err
+}

@@ -58,6 +58,29 @@ func write(t *testing.T, fs vfs.FS, path string, content []byte) {
 	}
 }
 
+// sumOfAll returns the sum of a file of batches.
+func sumOfAll(t *testing.T, batches []string) string {
+	t.Helper()
+	_, r, err := readAll(made(t, Header{Format: Format, History: "h", From: 4096}, batches...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Sum()
+}
+
+// batchesOf returns the batches after a position, and the error that ends them.
+func batchesOf(j *Joined, position uint64) (list []string, err error) {
+	for {
+		lsn, pieces, err := j.NextPieces()
+		if err != nil {
+			return list, err
+		}
+		if lsn > position {
+			list = append(list, string(joined(pieces)))
+		}
+	}
+}
+
 // TestJoin: several archives of one log together provide at each position what any of them has,
 // wherever their files begin and end. Positions that no archive has are a hole. An archive of a
 // different copy of the log is refused.
@@ -67,13 +90,6 @@ func TestJoin(t *testing.T) {
 	fork[3] = "FOUR"
 	longer := slices.Clone(log)
 	longer[3] = "another four"
-	whole := func(batches []string) string {
-		_, r, err := readAll(made(t, Header{Format: Format, History: "h", From: 4096}, batches...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Sum()
-	}
 	type one struct {
 		batches  []string
 		previous string
@@ -89,7 +105,7 @@ func TestJoin(t *testing.T) {
 		"one with a hole": {[]one{of(span{0, 3, 0}, span{4, 8, 0})}, 3,
 			"begins at LSN"},
 		"it moved to another directory": {[]one{of(span{0, 3, 0}),
-			{log, whole(log[:3]), []span{{3, 8, 0}}}}, 8, ""},
+			{log, sumOfAll(t, log[:3]), []span{{3, 8, 0}}}}, 8, ""},
 		"nothing proves that it moved": {[]one{of(span{0, 3, 0}), of(span{3, 8, 0})}, 3,
 			"nothing proves"},
 		"another one goes on": {[]one{of(span{0, 3, 0}),
@@ -105,40 +121,41 @@ func TestJoin(t *testing.T) {
 		"the same hole": {[]one{of(span{0, 3, 0}, span{5, 8, 0}),
 			of(span{0, 2, 0}, span{6, 8, 0})}, 3, "begins at LSN"},
 		"a fork of the same length": {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}},
-			4, "another copy"},
+			3, "two copies"},
 		"a fork of another length": {[]one{of(span{0, 4, 0}), {longer, "", []span{{0, 8, 0}}}},
-			4, "another copy"},
-		"a third one goes on": {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}},
-			of(span{0, 8, 0})}, 8, ""},
+			3, "two copies"},
+		"a fork after a hole": {[]one{of(span{0, 4, 0}), {fork, "", []span{{3, 8, 0}}}}, 4,
+			"another copy"},
+		"a fork beside the log": {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}},
+			of(span{0, 8, 0})}, 3, "two copies"},
 	} {
-		fs := vfs.NewMem()
-		var from []Files
-		for i, a := range tt.archives {
-			from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))), a.batches,
-				a.previous, a.spans...))
-		}
-		// This member has archived nothing yet.
-		from = append(from, archiveOf(t, fs, "/empty", nil, ""))
-		j, err := Join(from, "h", 4096, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		var got []string
-		for err == nil {
-			var pieces [][]byte
-			if _, pieces, err = j.NextPieces(); err == nil {
-				got = append(got, string(joined(pieces)))
+		for _, reversed := range []bool{false, true} {
+			fs := vfs.NewMem()
+			var from []Files
+			for i, a := range tt.archives {
+				from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))),
+					a.batches, a.previous, a.spans...))
 			}
-		}
-		if !slices.Equal(got, log[:tt.count]) || (tt.words == "") != (err == io.EOF) ||
-			!strings.Contains(err.Error(), tt.words) {
-			t.Errorf("%s: %q are read, and then %v", what, got, err)
-		}
-		if tt.words != "" && !errors.Is(err, ErrHole) && !errors.Is(err, backupfile.ErrBad) {
-			t.Errorf("%s: %v", what, err)
-		}
-		if err := j.Close(); err != nil {
-			t.Errorf("%s: %v", what, err)
+			// This member has archived nothing yet.
+			from = append(from, archiveOf(t, fs, "/empty", nil, ""))
+			if reversed {
+				slices.Reverse(from)
+			}
+			j, err := Join(from, "h", 4096, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			got, err := batchesOf(j, 4096)
+			if !slices.Equal(got, log[:tt.count]) || (tt.words == "") != (err == io.EOF) ||
+				!strings.Contains(err.Error(), tt.words) {
+				t.Errorf("%s, reversed %t: %q are read, and then %v", what, reversed, got, err)
+			}
+			if tt.words != "" && !errors.Is(err, ErrHole) && !errors.Is(err, backupfile.ErrBad) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if err := j.Close(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 	}
 	if _, err := Join([]Files{archiveOf(t, vfs.NewMem(), "/a", log, "", span{0, 8, 0}),
@@ -155,49 +172,66 @@ func TestJoinAtBackup(t *testing.T) {
 	log := []string{"one", "two", "three", "four", "five", "six"}
 	fork, longer := slices.Clone(log), slices.Clone(log)
 	fork[2], longer[2] = "THREE", "another three"
+	later := slices.Clone(log)
+	later[4] = "FIVE"
 	position := uint64(4096)
 	for _, b := range log[:3] {
 		position += uint64(len(b)) + 8
 	}
 	type one struct {
-		batches []string
-		spans   []span
+		batches  []string
+		previous string
+		spans    []span
 	}
-	of := func(spans ...span) one { return one{log, spans} }
+	of := func(spans ...span) one { return one{log, "", spans} }
 	for what, tt := range map[string]struct {
 		archives []one
 		count    int // of the batches after the position that are read
 		words    string
+		unproven bool
 	}{
-		"one ends before it":  {[]one{of(span{0, 2, 0}), of(span{1, 6, 0})}, 3, ""},
-		"one ends there":      {[]one{of(span{0, 3, 0}), of(span{1, 6, 0})}, 3, ""},
-		"one begins there":    {[]one{of(span{3, 6, 0}), of(span{0, 6, 0})}, 3, ""},
-		"all end before it":   {[]one{of(span{0, 2, 0}), of(span{0, 1, 0})}, 0, ""},
-		"one begins after it": {[]one{of(span{4, 6, 0}), of(span{2, 5, 0})}, 3, ""},
-		"one has a hole there": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{2, 6, 0})},
-			3, ""},
-		"the only one begins there": {[]one{of(span{3, 6, 0})}, 3, ""},
-		"a hole ends there":         {[]one{of(span{0, 2, 0}, span{3, 6, 0})}, 3, ""},
-		"a damaged file ends there": {[]one{of(span{0, 3, 50}, span{3, 6, 0})}, 3, ""},
-		"one ends before the hole": {[]one{of(span{0, 2, 0}), of(span{0, 1, 0}, span{3, 6, 0})},
-			3, ""},
-		"a fork":                   {[]one{{fork, []span{{0, 6, 0}}}}, 0, "another copy"},
-		"a fork of another length": {[]one{{longer, []span{{0, 6, 0}}}}, 0, "another copy"},
-		"a fork beside it":         {[]one{{fork, []span{{0, 6, 0}}}, of(span{0, 6, 0})}, 3, ""},
-		"a fork beside the log": {[]one{{longer, []span{{0, 6, 0}}}, of(span{2, 6, 0})},
-			3, "another copy"},
-		"a fork, and nothing proves": {[]one{{fork, []span{{0, 6, 0}}}, of(span{3, 6, 0})}, 0,
-			"another copy"},
+		"one ends before it":  {[]one{of(span{0, 2, 0}), of(span{1, 6, 0})}, 3, "", false},
+		"one ends there":      {[]one{of(span{0, 3, 0}), of(span{1, 6, 0})}, 3, "", false},
+		"one begins there":    {[]one{of(span{3, 6, 0}), of(span{0, 6, 0})}, 3, "", false},
+		"all end before it":   {[]one{of(span{0, 2, 0}), of(span{0, 1, 0})}, 0, "", false},
+		"one begins after it": {[]one{of(span{4, 6, 0}), of(span{2, 5, 0})}, 3, "", false},
+		"one has a hole there": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{2, 6, 0})}, 3, "",
+			false},
+		"all end before it, and one has a hole": {[]one{of(span{0, 1, 0}),
+			of(span{0, 1, 0}, span{1, 2, 0})}, 0, "", false},
+		"the only one begins there": {[]one{of(span{3, 6, 0})}, 3, "", true},
+		"a hole ends there":         {[]one{of(span{0, 2, 0}, span{3, 6, 0})}, 3, "", true},
+		"a damaged file ends there": {[]one{of(span{0, 3, 50}, span{3, 6, 0})}, 3, "", true},
+		"one ends before the hole": {[]one{of(span{0, 2, 0}), of(span{0, 1, 0}, span{3, 6, 0})}, 3,
+			"", true},
+		"one ends there and one begins": {[]one{of(span{0, 3, 0}), of(span{3, 6, 0})}, 3, "", true},
+		"it moved there": {[]one{of(span{0, 3, 0}), {log, sumOfAll(t, log[:3]),
+			[]span{{3, 6, 0}}}}, 3, "", false},
+		"a damaged one begins there": {[]one{of(span{3, 4, 60}, span{4, 6, 0}), of(span{3, 6, 0})},
+			3, "", true},
+		"a fork": {[]one{{fork, "", []span{{0, 6, 0}}}}, 0, "another copy", false},
+		"a fork of another length": {[]one{{longer, "", []span{{0, 6, 0}}}}, 0,
+			"another copy", false},
+		"a fork beside it": {[]one{{fork, "", []span{{0, 6, 0}}}, of(span{0, 6, 0})}, 0,
+			"another copy", false},
+		"a longer fork beside it": {[]one{{longer, "", []span{{0, 6, 0}}}, of(span{2, 6, 0})}, 0,
+			"another copy", false},
+		"a fork, and nothing proves": {[]one{{fork, "", []span{{0, 6, 0}}}, of(span{3, 6, 0})}, 0,
+			"another copy", false},
+		"they fork later": {[]one{of(span{0, 6, 0}), {later, "", []span{{0, 6, 0}}}}, 1,
+			"two copies", false},
+		"one that begins there forks": {[]one{of(span{0, 6, 0}), {later, "", []span{{3, 6, 0}}}}, 1,
+			"two copies", false},
 		"a hole": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{0, 1, 0})}, 0,
-			"begins at LSN"},
-		"two begin later": {[]one{of(span{4, 6, 0}), of(span{5, 6, 0})}, 0, "begins at LSN"},
+			"begins at LSN", false},
+		"two begin later": {[]one{of(span{4, 6, 0}), of(span{5, 6, 0})}, 0, "begins at LSN", false},
 	} {
 		for _, reversed := range []bool{false, true} {
 			fs := vfs.NewMem()
 			var from []Files
 			for i, a := range tt.archives {
 				from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))),
-					a.batches, "", a.spans...))
+					a.batches, a.previous, a.spans...))
 			}
 			if reversed {
 				slices.Reverse(from)
@@ -205,18 +239,17 @@ func TestJoinAtBackup(t *testing.T) {
 			sum := SumOf([][]byte{[]byte(log[2])})
 			j, err := Join(from, "h", position, &sum)
 			var got []string
-			for err == nil {
-				var lsn uint64
-				var pieces [][]byte
-				if lsn, pieces, err = j.NextPieces(); err == nil && lsn > position {
-					got = append(got, string(joined(pieces)))
-				}
+			if err == nil {
+				got, err = batchesOf(j, position)
 			}
 			if !slices.Equal(got, log[3:3+tt.count]) || (tt.words == "") != (err == io.EOF) ||
 				!strings.Contains(err.Error(), tt.words) {
 				t.Errorf("%s, reversed %t: %q are read, and then %v", what, reversed, got, err)
 			}
 			if j != nil {
+				if j.Unproven() != (tt.unproven && tt.count > 0) {
+					t.Errorf("%s, reversed %t: unproven is %t", what, reversed, j.Unproven())
+				}
 				if err := j.Close(); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
