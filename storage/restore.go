@@ -39,7 +39,7 @@ type Moment struct {
 	// Kept is how many keys would have expired, or lost elements, without KeepExpired.
 	Kept int
 	// Unproven: the archive begins where the backup ends, so nothing proves that it belongs to the
-	// same copy of the directory.
+	// same copy of the directory. The backup is not a member's.
 	Unproven bool
 }
 
@@ -75,7 +75,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 	defer func() { err = errors.Join(err, chain.Close()) }()
 	// The LSN of the last batch that is certainly not later than from.Time.
 	certain := h.Through
-	for {
+	for from.LSN == 0 || m.Through < from.LSN {
 		lsn, batch, err := chain.NextPieces()
 		switch {
 		case ctx.Err() != nil:
@@ -101,7 +101,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		if err := r.append(batch); err != nil {
 			return err
 		}
-		m.Unproven = chain.Unproven()
+		m.Unproven = chain.Unproven() && !h.Member // a group's history is no other's
 		if m.Through = lsn; timed && at != 0 {
 			m.Time = at
 		}
@@ -114,6 +114,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 			}
 		}
 	}
+	return nil
 }
 
 // timed refuses a time if there are batches after certain, the last batch that is certainly not

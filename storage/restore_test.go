@@ -415,6 +415,44 @@ func TestArchiveOfOtherCopy(t *testing.T) {
 	}
 }
 
+// TestArchivesOfTwoCopies: two copies of a directory go on apart after a backup, each with an
+// archive. Up to the place where they part both archives can be given; after it that is refused.
+func TestArchivesOfTwoCopies(t *testing.T) {
+	a := newArchived(t, 103)
+	a.commit()
+	if err := a.s.archiver.Round(true); err != nil {
+		t.Fatal(err)
+	}
+	stream := a.backup()
+	end := a.s.Log().End()
+	other := &archived{faulty: changing(&harness{t: t, dir: a.copyDir(), fs: a.fs, clock: a.clock,
+		model: model{}, databases: 3}), rng: a.rng}
+	other.archive = Archive{Dir: "/other"}
+	other.open()
+	for h, v := range map[*harness]string{a.harness: "one", other.harness: "two"} {
+		k := h.s.Key(0, []byte("k"))
+		h.do(func(x *Txn) { x.SetString(k, []byte(v), ttl.Deadline{}, Event{}) }, k)
+		h.commit()
+		if err := h.s.Close(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dirs := range [][]string{{"/archive", "/other"}, {"/other", "/archive"}} {
+		for to, words := range map[uint64]string{0: "two copies", end: "", end + 1: "two copies"} {
+			from := Source{LSN: to}
+			for _, dir := range dirs {
+				from.Archives = append(from.Archives, archive.Dir(a.fs, dir))
+			}
+			m, err := RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs,
+				clock: a.clock, databases: 3}).options(), bytes.NewReader(stream), from)
+			if words == "" && (err != nil || m.Through != end) ||
+				words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
+				t.Errorf("%v, to LSN %d: %+v, %v", dirs, to, m, err)
+			}
+		}
+	}
+}
+
 // withoutLog removes the records from a backup, since a backup on a full disk may have none.
 func withoutLog(t *testing.T, stream []byte) []byte {
 	t.Helper()
