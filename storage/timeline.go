@@ -129,7 +129,7 @@ type timeline struct {
 	first, last int64   // through the last
 	starts      []int64 // of spans
 	hidden      bool    // it has left out keys that are due, or may have
-	loose       bool    // it has looked at memory and at the disk at different times
+	loose       bool    // keys that move between memory and disk may be counted twice or not at all
 	parts       []*part // by shard, as they were at the beginning
 	moves       []int64 // theirs
 
@@ -240,6 +240,24 @@ func (l *timeline) dueIn(sh *shard) int64 {
 // lookAtDue finds the keys whose next deadline has come, and that have another one. It returns an
 // instant that is no earlier than the last deadline.
 func (l *timeline) lookAtDue() (end int64, err error) {
+	if end, err = l.lookAtDueInMemory(); err != nil {
+		return 0, err
+	}
+	if l.s.partials.Load() > 0 {
+		on, err := l.lookAtDueOnDisk()
+		if err != nil {
+			return 0, err
+		}
+		end = max(end, on)
+	}
+	for _, k := range l.again {
+		end = max(end, k.at)
+	}
+	return end, nil
+}
+
+// lookAtDueInMemory is lookAtDue for keys in memory.
+func (l *timeline) lookAtDueInMemory() (end int64, err error) {
 	end = math.MinInt64
 	for _, sh := range l.s.shards {
 		at, looks := ttl.Entry{}, 0
@@ -254,16 +272,6 @@ func (l *timeline) lookAtDue() (end int64, err error) {
 				return 0, err
 			}
 		}
-	}
-	if l.s.partials.Load() > 0 {
-		on, err := l.lookAtDueOnDisk()
-		if err != nil {
-			return 0, err
-		}
-		end = max(end, on)
-	}
-	for _, k := range l.again {
-		end = max(end, k.at)
 	}
 	return end, nil
 }
@@ -290,6 +298,9 @@ func (l *timeline) begin(sh *shard) (last int64) {
 		return last
 	}
 	l.moves = append(l.moves, p.moves)
+	if p.onDiskIn(0, due).High > 0 { // such a key may come into memory before it is looked for
+		l.loose = true
+	}
 	if e, ok := p.index.Last(); ok && e.Deadline > due {
 		last = e.Deadline
 	}
@@ -362,10 +373,6 @@ func (l *timeline) lookAtDueOnDisk() (end int64, err error) {
 		if list, err = l.onlyOn(list); err != nil {
 			return end, err
 		}
-		if len(list) == 0 {
-			continue
-		}
-		l.loose = true
 		err = l.s.file.View(func(tx *bolt.Tx) error {
 			for _, e := range list {
 				l.nextOnDisk(tx, e)

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/internal/testkit/await"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -482,6 +483,33 @@ func TestTimelineBesideChanges(t *testing.T) {
 			"": func(*rapid.T) { h.check() },
 		})
 	})
+}
+
+// TestTimelineNoticesLoadedKey: an element of a key on disk is due, and the key has a later
+// deadline. The key is the last one on disk, and comes into memory when the timeline has looked at
+// its shard. So the timeline would not find the later deadline, and counts again.
+func TestTimelineNoticesLoadedKey(t *testing.T) {
+	h := newHarness(t)
+	now := h.clock.Now()
+	k := h.keyIn(0)
+	h.setElement(k, object.TypeHash, "f", "v", now+100)
+	h.setElement(k, object.TypeHash, "g", "v", now+5000)
+	h.saved()
+	h.evict()
+	h.clock.Advance(200 * time.Millisecond)
+	for _, loads := range []bool{false, true} {
+		l := timeline{View: h.s.View, now: h.s.View.now(), first: now, last: now + 10_000,
+			exact: h.s.bounds.exact}
+		if _, err := l.lookAtDueInMemory(); err != nil {
+			t.Fatal(err)
+		}
+		if loads {
+			h.s.loads.loadAll()
+		}
+		if n, err := l.moved(); err != nil || (n > 0) != loads {
+			t.Errorf("loaded: %t: %d keys have moved, %v", loads, n, err)
+		}
+	}
 }
 
 // TestTimelineCountsLeftKeysOnce: the walk over the bucket ttl is in the middle when keys leave
