@@ -39,7 +39,7 @@ type Moment struct {
 	// Kept is how many keys would have expired, or lost elements, without KeepExpired.
 	Kept int
 	// Unproven: the archive begins where the backup ends, so nothing proves that it belongs to the
-	// same copy of the directory. The backup is not a member's.
+	// same copy of the directory. It is false for the backup of a member.
 	Unproven bool
 }
 
@@ -101,7 +101,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		if err := r.append(batch); err != nil {
 			return err
 		}
-		m.Unproven = chain.Unproven() && !h.Member // a group's history is no other's
+		m.Unproven = chain.Unproven() && !h.Member // a group's history proves it
 		if m.Through = lsn; timed && at != 0 {
 			m.Time = at
 		}

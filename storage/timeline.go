@@ -110,8 +110,9 @@ func (v View) Timeline(db int, from, until Instant, spans int,
 	}
 }
 
-// spaceNow is the keyspace that a database has at some time. The database has had it ever since
-// another such time if swaps is the same, too: a second swap may restore a keyspace.
+// spaceNow is the keyspace that a database has at some time. If both fields are the same at two
+// times, the database has had the keyspace all the time between them. The id alone does not show
+// that: a second swap may bring a keyspace back.
 type spaceNow struct {
 	id    uint32
 	swaps uint64 // an emptied database has a new id instead

@@ -9,7 +9,7 @@ import (
 )
 
 // Joined reads a log from several archives of it, each of which may lack parts. It reads all that
-// go on at a position, and compares their batches: they must be the same. Where the last of these
+// go on at a position, and compares their batches: they must be the same. Where the last of them
 // ends, has a hole, or has a damaged file, it continues with others, which must have the same batch
 // at that position. If none continues after a damaged file, Joined returns an error: the log does
 // not end there, and the content of the file is unknown.

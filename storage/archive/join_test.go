@@ -165,9 +165,9 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestJoinAtBackup: a backup ends at a position. Archives of the log continue it in any order of
-// their names, if one of them has the batch that ends there, or if one begins there and none has
-// another batch.
+// TestJoinAtBackup: a backup ends at a position, and archives of its log continue it. The order of
+// the archives does not matter. An archive that has another batch at the position is refused. So
+// are archives that have different batches later.
 func TestJoinAtBackup(t *testing.T) {
 	log := []string{"one", "two", "three", "four", "five", "six"}
 	fork, longer := slices.Clone(log), slices.Clone(log)
