@@ -67,8 +67,8 @@ func TestScriptOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestBackupOnFullDisk: a client that asks for a backup on a nearly full disk is told why none
-// begins. One begins when there is room again.
+// TestBackupOnFullDisk: on a nearly full disk no backup begins, and the reply says why. When there
+// is room again, a backup begins.
 func TestBackupOnFullDisk(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetDiskReserve(1 << 62)

@@ -4,8 +4,8 @@ import pb "go.etcd.io/raft/v3/raftpb"
 
 // Machine is the state that a group's entries change. The group calls its methods one at a time, in
 // the order of the events, and without a lock. The calls are on the goroutine that caused the
-// event, so long work has to be done on another one. Some methods get a function done. The machine
-// calls done once, on any goroutine, when it has finished the work.
+// event, so the machine does long work on another goroutine. Some methods have a parameter done.
+// The machine calls this function once, on any goroutine, when it has finished the work.
 type Machine interface {
 	// Led reports which member leads in a term; 0 if this member knows of none.
 	Led(term, leader uint64)

@@ -126,8 +126,8 @@ func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) (err e
 	return nil
 }
 
-// counted counts the sent bytes of a snapshot, and tells the group that the snapshot is still being
-// sent.
+// counted is an io.Writer for a snapshot that is sent to a member. It counts the bytes. With each
+// write it tells the group that the transfer continues.
 type counted struct {
 	m  *Member
 	to uint64

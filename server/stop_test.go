@@ -7,8 +7,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestStopEndsScript: the server is told to stop while a script runs and another one waits for its
-// end. The server ends both before the time for a stop is up, although they have not reached
+// TestStopEndsScript: the server stops while one script runs and a second script waits for the
+// first. It ends both scripts before the time for a stop is up, although neither has reached
 // busy-reply-threshold. So the stop is clean.
 func TestStopEndsScript(t *testing.T) {
 	ts := start(t, neverGiveUp) // an hour

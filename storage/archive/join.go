@@ -117,20 +117,14 @@ func openAt(f Files, history string, position uint64) (chain *Chain, b batch, er
 	for err == nil && chain.Last() < position {
 		b.lsn, b.pieces, err = chain.NextPieces()
 	}
-	if err == nil {
-		return chain, b, nil
+	if err == nil || err == io.EOF {
+		return chain, b, err
 	}
-	if err != io.EOF {
-		from, ok, failed := chain.Skip()
-		if ok && from == position && failed == nil {
-			return chain, batch{}, nil
-		}
-		err = errors.Join(err, failed)
+	from, ok, failed := chain.Skip() // it closes the file
+	if ok && from == position && failed == nil {
+		return chain, batch{}, nil
 	}
-	if failed := chain.Close(); failed != nil {
-		err = errors.Join(err, failed)
-	}
-	return nil, batch{}, err
+	return nil, batch{}, errors.Join(err, failed)
 }
 
 // NextPieces returns the next batch, as Chain.NextPieces does.

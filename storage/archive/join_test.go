@@ -44,6 +44,23 @@ func archiveOf(t *testing.T, fs vfs.FS, dir string, batches []string, previous s
 	return Dir(fs, dir)
 }
 
+// source describes an archive: what archiveOf needs to make it.
+type source struct {
+	batches  []string
+	previous string
+	spans    []span
+}
+
+// archivesOf makes archives in the directories /a, /b and so on.
+func archivesOf(t *testing.T, fs vfs.FS, list []source) (made []Files) {
+	t.Helper()
+	for i, a := range list {
+		made = append(made, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))), a.batches,
+			a.previous, a.spans...))
+	}
+	return made
+}
+
 func write(t *testing.T, fs vfs.FS, path string, content []byte) {
 	t.Helper()
 	f, err := fs.Create(path)
@@ -90,52 +107,44 @@ func TestJoin(t *testing.T) {
 	fork[3] = "FOUR"
 	longer := slices.Clone(log)
 	longer[3] = "another four"
-	type one struct {
-		batches  []string
-		previous string
-		spans    []span
-	}
-	of := func(spans ...span) one { return one{log, "", spans} }
+	of := func(spans ...span) source { return source{log, "", spans} }
 	for what, tt := range map[string]struct {
-		archives []one
+		archives []source
 		count    int // of the batches that are read
 		words    string
 	}{
-		"one": {[]one{of(span{0, 3, 0}, span{3, 8, 0})}, 8, ""},
-		"one with a hole": {[]one{of(span{0, 3, 0}, span{4, 8, 0})}, 3,
+		"one": {[]source{of(span{0, 3, 0}, span{3, 8, 0})}, 8, ""},
+		"one with a hole": {[]source{of(span{0, 3, 0}, span{4, 8, 0})}, 3,
 			"begins at LSN"},
-		"it moved to another directory": {[]one{of(span{0, 3, 0}),
+		"it moved to another directory": {[]source{of(span{0, 3, 0}),
 			{log, sumOfAll(t, log[:3]), []span{{3, 8, 0}}}}, 8, ""},
-		"nothing proves that it moved": {[]one{of(span{0, 3, 0}), of(span{3, 8, 0})}, 3,
+		"nothing proves that it moved": {[]source{of(span{0, 3, 0}), of(span{3, 8, 0})}, 3,
 			"nothing proves"},
-		"another one goes on": {[]one{of(span{0, 3, 0}),
+		"another one goes on": {[]source{of(span{0, 3, 0}),
 			of(span{0, 1, 0}, span{1, 5, 0}, span{5, 8, 0})}, 8, ""},
-		"the second one begins it": {[]one{of(span{3, 8, 0}), of(span{0, 4, 0})}, 8, ""},
-		"in turn": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{1, 5, 0}),
+		"the second one begins it": {[]source{of(span{3, 8, 0}), of(span{0, 4, 0})}, 8, ""},
+		"in turn": {[]source{of(span{0, 2, 0}, span{4, 6, 0}), of(span{1, 5, 0}),
 			of(span{5, 8, 0})}, 8, ""},
-		"a file is cut": {[]one{of(span{0, 2, 0}, span{2, 6, 1}, span{6, 8, 0}),
+		"a file is cut": {[]source{of(span{0, 2, 0}, span{2, 6, 1}, span{6, 8, 0}),
 			of(span{0, 7, 0})}, 8, ""},
 		// The cut file may have had more batches.
-		"the last file is cut": {[]one{of(span{0, 6, 1}), of(span{0, 8, 0})}, 8, "ends too early"},
-		"both end":             {[]one{of(span{0, 6, 0}), of(span{0, 4, 0})}, 6, ""},
-		"the same hole": {[]one{of(span{0, 3, 0}, span{5, 8, 0}),
+		"the last file is cut": {[]source{of(span{0, 6, 1}), of(span{0, 8, 0})},
+			8, "ends too early"},
+		"both end": {[]source{of(span{0, 6, 0}), of(span{0, 4, 0})}, 6, ""},
+		"the same hole": {[]source{of(span{0, 3, 0}, span{5, 8, 0}),
 			of(span{0, 2, 0}, span{6, 8, 0})}, 3, "begins at LSN"},
-		"a fork of the same length": {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}},
+		"a fork of the same length": {[]source{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}},
 			3, "two copies"},
-		"a fork of another length": {[]one{of(span{0, 4, 0}), {longer, "", []span{{0, 8, 0}}}},
+		"a fork of another length": {[]source{of(span{0, 4, 0}), {longer, "", []span{{0, 8, 0}}}},
 			3, "two copies"},
-		"a fork after a hole": {[]one{of(span{0, 4, 0}), {fork, "", []span{{3, 8, 0}}}}, 4,
+		"a fork after a hole": {[]source{of(span{0, 4, 0}), {fork, "", []span{{3, 8, 0}}}}, 4,
 			"another copy"},
-		"a fork beside the log": {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}},
+		"a fork beside the log": {[]source{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}},
 			of(span{0, 8, 0})}, 3, "two copies"},
 	} {
 		for _, reversed := range []bool{false, true} {
 			fs := vfs.NewMem()
-			var from []Files
-			for i, a := range tt.archives {
-				from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))),
-					a.batches, a.previous, a.spans...))
-			}
+			from := archivesOf(t, fs, tt.archives)
 			// This member has archived nothing yet.
 			from = append(from, archiveOf(t, fs, "/empty", nil, ""))
 			if reversed {
@@ -178,61 +187,58 @@ func TestJoinAtBackup(t *testing.T) {
 	for _, b := range log[:3] {
 		position += uint64(len(b)) + 8
 	}
-	type one struct {
-		batches  []string
-		previous string
-		spans    []span
-	}
-	of := func(spans ...span) one { return one{log, "", spans} }
+	of := func(spans ...span) source { return source{log, "", spans} }
 	for what, tt := range map[string]struct {
-		archives []one
+		archives []source
 		count    int // of the batches after the position that are read
 		words    string
 		unproven bool
 	}{
-		"one ends before it":  {[]one{of(span{0, 2, 0}), of(span{1, 6, 0})}, 3, "", false},
-		"one ends there":      {[]one{of(span{0, 3, 0}), of(span{1, 6, 0})}, 3, "", false},
-		"one begins there":    {[]one{of(span{3, 6, 0}), of(span{0, 6, 0})}, 3, "", false},
-		"all end before it":   {[]one{of(span{0, 2, 0}), of(span{0, 1, 0})}, 0, "", false},
-		"one begins after it": {[]one{of(span{4, 6, 0}), of(span{2, 5, 0})}, 3, "", false},
-		"one has a hole there": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{2, 6, 0})}, 3, "",
+		"one ends before it":  {[]source{of(span{0, 2, 0}), of(span{1, 6, 0})}, 3, "", false},
+		"one ends there":      {[]source{of(span{0, 3, 0}), of(span{1, 6, 0})}, 3, "", false},
+		"one begins there":    {[]source{of(span{3, 6, 0}), of(span{0, 6, 0})}, 3, "", false},
+		"all end before it":   {[]source{of(span{0, 2, 0}), of(span{0, 1, 0})}, 0, "", false},
+		"one begins after it": {[]source{of(span{4, 6, 0}), of(span{2, 5, 0})}, 3, "", false},
+		"one has a hole there": {[]source{of(span{0, 2, 0}, span{4, 6, 0}), of(span{2, 6, 0})},
+			3, "",
 			false},
-		"all end before it, and one has a hole": {[]one{of(span{0, 1, 0}),
+		"all end before it, and one has a hole": {[]source{of(span{0, 1, 0}),
 			of(span{0, 1, 0}, span{1, 2, 0})}, 0, "", false},
-		"the only one begins there": {[]one{of(span{3, 6, 0})}, 3, "", true},
-		"a hole ends there":         {[]one{of(span{0, 2, 0}, span{3, 6, 0})}, 3, "", true},
-		"a damaged file ends there": {[]one{of(span{0, 3, 50}, span{3, 6, 0})}, 3, "", true},
-		"one ends before the hole": {[]one{of(span{0, 2, 0}), of(span{0, 1, 0}, span{3, 6, 0})}, 3,
+		"the only one begins there": {[]source{of(span{3, 6, 0})}, 3, "", true},
+		"a hole ends there":         {[]source{of(span{0, 2, 0}, span{3, 6, 0})}, 3, "", true},
+		"a damaged file ends there": {[]source{of(span{0, 3, 50}, span{3, 6, 0})}, 3, "", true},
+		"one ends before the hole": {[]source{of(span{0, 2, 0}), of(span{0, 1, 0}, span{3, 6, 0})},
+			3,
 			"", true},
-		"one ends there and one begins": {[]one{of(span{0, 3, 0}), of(span{3, 6, 0})}, 3, "", true},
-		"it moved there": {[]one{of(span{0, 3, 0}), {log, sumOfAll(t, log[:3]),
-			[]span{{3, 6, 0}}}}, 3, "", false},
-		"a damaged one begins there": {[]one{of(span{3, 4, 60}, span{4, 6, 0}), of(span{3, 6, 0})},
+		"one ends there and one begins": {[]source{of(span{0, 3, 0}), of(span{3, 6, 0})},
 			3, "", true},
-		"a fork": {[]one{{fork, "", []span{{0, 6, 0}}}}, 0, "another copy", false},
-		"a fork of another length": {[]one{{longer, "", []span{{0, 6, 0}}}}, 0,
+		"it moved there": {[]source{of(span{0, 3, 0}), {log, sumOfAll(t, log[:3]),
+			[]span{{3, 6, 0}}}}, 3, "", false},
+		"a damaged one begins there": {[]source{
+			of(span{3, 4, 60}, span{4, 6, 0}), of(span{3, 6, 0})},
+			3, "", true},
+		"a fork": {[]source{{fork, "", []span{{0, 6, 0}}}}, 0, "another copy", false},
+		"a fork of another length": {[]source{{longer, "", []span{{0, 6, 0}}}}, 0,
 			"another copy", false},
-		"a fork beside it": {[]one{{fork, "", []span{{0, 6, 0}}}, of(span{0, 6, 0})}, 0,
+		"a fork beside it": {[]source{{fork, "", []span{{0, 6, 0}}}, of(span{0, 6, 0})}, 0,
 			"another copy", false},
-		"a longer fork beside it": {[]one{{longer, "", []span{{0, 6, 0}}}, of(span{2, 6, 0})}, 0,
+		"a longer fork beside it": {[]source{{longer, "", []span{{0, 6, 0}}}, of(span{2, 6, 0})}, 0,
 			"another copy", false},
-		"a fork, and nothing proves": {[]one{{fork, "", []span{{0, 6, 0}}}, of(span{3, 6, 0})}, 0,
+		"a fork, and nothing proves": {[]source{{fork, "", []span{{0, 6, 0}}}, of(span{3, 6, 0})},
+			0,
 			"another copy", false},
-		"they fork later": {[]one{of(span{0, 6, 0}), {later, "", []span{{0, 6, 0}}}}, 1,
+		"they fork later": {[]source{of(span{0, 6, 0}), {later, "", []span{{0, 6, 0}}}}, 1,
 			"two copies", false},
-		"one that begins there forks": {[]one{of(span{0, 6, 0}), {later, "", []span{{3, 6, 0}}}}, 1,
+		"one that begins there forks": {[]source{of(span{0, 6, 0}), {later, "", []span{{3, 6, 0}}}},
+			1,
 			"two copies", false},
-		"a hole": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{0, 1, 0})}, 0,
+		"a hole": {[]source{of(span{0, 2, 0}, span{4, 6, 0}), of(span{0, 1, 0})}, 0,
 			"begins at LSN", false},
-		"two begin later": {[]one{of(span{4, 6, 0}), of(span{5, 6, 0})}, 0, "begins at LSN", false},
+		"two begin later": {[]source{of(span{4, 6, 0}), of(span{5, 6, 0})},
+			0, "begins at LSN", false},
 	} {
 		for _, reversed := range []bool{false, true} {
-			fs := vfs.NewMem()
-			var from []Files
-			for i, a := range tt.archives {
-				from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))),
-					a.batches, a.previous, a.spans...))
-			}
+			from := archivesOf(t, vfs.NewMem(), tt.archives)
 			if reversed {
 				slices.Reverse(from)
 			}

@@ -263,9 +263,10 @@ func (l *Log) makeSegment(number uint64, size int64, leave uint64) (vfs.File, er
 	return l.named(f)
 }
 
-// named makes durable the name that f was just given. If no descriptor is left for that, another
-// try makes another file and replaces this one. But a sync that has failed must not be tried again,
-// not even for lack of room.
+// named syncs the directory, so that f keeps its new name after a power failure. If the process has
+// no file descriptor left for that, the error says so, and the caller may try again with another
+// file. Any other error is final, because a failed sync must not be repeated. Of such an error
+// named keeps only the text: after the error of a full disk the caller would try again.
 func (l *Log) named(f vfs.File) (vfs.File, error) {
 	err := l.o.FS.SyncDir(l.o.Dir)
 	if err == nil {
